@@ -1,0 +1,106 @@
+"""Which provider runs an op: the first of the chain that accepts. Moves arguments to where it runs, and says what that cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextvars import Token
+from typing import Any
+
+import numpy as np
+
+from vtcore.errors import DeclinedError
+from vtcore.memory import HOST, Memory, Storage
+from vtcore.op import RUNNER, Call, Op
+from vtcore.provider import Decline, Provider
+from vtcore.report import Report
+from vtcore.tensor import Tensor, bare, held
+
+Array = np.ndarray[Any, Any]
+REFERENCE = "reference"
+
+
+class Dispatcher:
+    """A chain of providers. Behind the last one stands the op's own definition, on the host; it never declines.
+
+    `strict` makes the first decline an error. Used as a context manager: inside it every op goes through the chain."""
+
+    def __init__(self, providers: Sequence[Provider] = (), *, strict: bool = False) -> None:
+        self.providers, self.strict = tuple(providers), strict
+        self.ran: Counter[tuple[str, str]] = Counter()
+        self.declines: Counter[Decline] = Counter()
+        self.copies: Counter[tuple[str, str]] = Counter()
+        self.bytes: Counter[tuple[str, str]] = Counter()
+        self._op = ""
+        self._tokens: list[Token[Any]] = []
+
+    def run(self, op: Op, call: Call) -> Any:
+        """Run one op on the first provider that accepts it."""
+        self._op = op.name
+        for provider in self.providers:
+            chosen = provider.accept(op, call)
+            if isinstance(chosen, Decline):
+                self._declined(chosen)
+                continue
+            self.ran[op.name, provider.name] += 1
+            touched = self._bring(op, call, provider.memory)
+            out = chosen(**call)
+            self._settle(op, call, touched, provider.memory)
+            return out
+        self.ran[op.name, REFERENCE] += 1
+        touched = self._bring(op, call, HOST)
+        out = held(op.reference(**{n: bare(v) for n, v in call.items()}))
+        self._settle(op, call, touched, HOST)
+        return out
+
+    def _declined(self, decline: Decline) -> None:
+        self.declines[decline] += 1
+        if self.strict:
+            raise DeclinedError(
+                f"strict: provider {decline.provider!r} declined {decline.op}: {decline.reason}; "
+                "without strict it falls back to the next provider, and the report counts it"
+            )
+
+    def _bring(self, op: Op, call: Call, memory: Memory) -> dict[str, Array | None]:
+        """Make every argument true in a memory: of one that the op touches by rows, those rows."""
+        touched: dict[str, Array | None] = {}
+        for name, value in call.items():
+            if isinstance(value, Tensor):
+                storage = value.storage
+                if name in op.touches and (len(storage.copies) > 1 or memory not in storage.copies):
+                    rows = touched[name] = op.touches[name](**{n: _index(v) for n, v in call.items()})
+                    storage.at(memory, rows, self.moved)
+                else:
+                    storage.at(memory, None, self.moved)
+            elif isinstance(value, (list, tuple)):
+                for v in value:
+                    if isinstance(v, Tensor):
+                        v.storage.at(memory, None, self.moved)
+        return touched
+
+    def _settle(self, op: Op, call: Call, touched: dict[str, Array | None], memory: Memory) -> None:
+        """What was written is true only where it was written. (With one copy nobody asked for rows: it stays true as a whole.)"""
+        for name in op.writes:
+            call[name].storage.wrote(memory, touched.get(name))
+
+    def moved(self, storage: Storage, source: Memory, target: Memory, nbytes: int) -> None:
+        """Count one copy between memories, under the op that needed it."""
+        self.copies[self._op, f"{source.name}->{target.name}"] += 1
+        self.bytes[self._op, f"{source.name}->{target.name}"] += nbytes
+
+    def report(self) -> Report:
+        """What ran where so far, every decline with its reason, and every copy."""
+        return Report.of(self.ran, self.declines, self.copies, self.bytes)
+
+    def __enter__(self) -> Dispatcher:
+        self._tokens.append(RUNNER.set(self.run))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        RUNNER.reset(self._tokens.pop())
+
+
+def _index(value: Any) -> Any:
+    """Values of small integer arrays that the host knows; everything else as it is, for its shape."""
+    known = isinstance(value, Tensor) and getattr(value.dtype, "kind", "") == "i" and HOST in value.storage.valid
+    return value.bare() if known and value.storage.valid[HOST].all() else value

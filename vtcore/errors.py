@@ -1,0 +1,90 @@
+"""Every exception that vtcore raises on purpose.
+
+    VtcoreError
+    ├── ArgumentError (ValueError)       an option, a sampling parameter or an op's argument is wrong
+    │   ├── OpError                      an op was called with shapes, dtypes or values that it doesn't take
+    │   └── PromptError                  a prompt is empty, too long, or holds ids outside the vocabulary
+    ├── CheckpointError                  a file that a model is read from is malformed or incomplete
+    │   ├── GGUFError
+    │   ├── SafetensorsError
+    │   ├── ConfigError                  config.json, or GGUF metadata, or a number in them
+    │   │   └── UnknownArchitectureError
+    │   ├── TensorNamesError             tensors are missing or unexpected: all of them at once
+    │   └── TokenizerError
+    ├── TemplateError                    a chat template doesn't parse, raises, or goes over its budget
+    ├── ModelNotFoundError               no such directory, file, catalogue name or hub repository
+    ├── ProviderError
+    │   ├── ProviderUnavailableError     it can't work here, and why
+    │   └── DeclinedError                strict: an op would have fallen back
+    └── OutOfMemoryError                 the sum of what a model needs is over what it may have
+
+A message names the thing, its value, what is allowed, and the way out.
+"""
+
+
+class VtcoreError(Exception):
+    """The base of all of them."""
+
+
+class ArgumentError(VtcoreError, ValueError):
+    """A value that a caller gave is not allowed."""
+
+
+class OpError(ArgumentError):
+    """An op was called with shapes, dtypes or values that it doesn't take."""
+
+
+class PromptError(ArgumentError):
+    """A prompt can't be run: empty, longer than the context, or with ids outside the vocabulary."""
+
+
+class CheckpointError(VtcoreError):
+    """A file that a model is read from is malformed or incomplete."""
+
+
+class GGUFError(CheckpointError):
+    """A GGUF file breaks its format."""
+
+
+class SafetensorsError(CheckpointError):
+    """A safetensors file or its index breaks the format."""
+
+
+class ConfigError(CheckpointError):
+    """A config.json or GGUF metadata lacks a number or holds an impossible one."""
+
+
+class UnknownArchitectureError(ConfigError):
+    """No registered model has this architecture's name."""
+
+
+class TensorNamesError(CheckpointError):
+    """A checkpoint lacks tensors that the forward reads, or holds some that nothing reads."""
+
+
+class TokenizerError(CheckpointError):
+    """A tokenizer file or a GGUF vocabulary can't be read."""
+
+
+class TemplateError(VtcoreError):
+    """A chat template doesn't parse, raised an error of its own, or went over its budget."""
+
+
+class ModelNotFoundError(VtcoreError):
+    """There is no such directory, file, catalogue name or hub repository."""
+
+
+class ProviderError(VtcoreError):
+    """Something about a provider."""
+
+
+class ProviderUnavailableError(ProviderError):
+    """A provider can't work on this machine; the message says why."""
+
+
+class DeclinedError(ProviderError):
+    """Under strict, an op that no wanted provider would run."""
+
+
+class OutOfMemoryError(VtcoreError):
+    """The sum of what a model needs is over what it may have."""

@@ -1,0 +1,126 @@
+"""An op: a name, a signature, a NumPy definition, samples, a tolerance and inputs that must raise. Nothing here knows a provider."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vtcore.errors import OpError
+from vtcore.signature import Signature
+
+Array = Any  # a bare ndarray (or Blocks) outside an engine, a Tensor inside: to a model it has shape, dtype, reshape and slicing
+Call = dict[str, Any]  # one call's arguments by name
+Samples = Callable[[np.random.Generator], Iterator[Call]]
+Errors = Callable[[], Iterator[tuple[Call, str]]]  # (a call that must raise OpError, words that its message must hold)
+Check = Callable[..., str | None]  # what is wrong with a call's values beyond its signature, or None
+Rows = Callable[..., "np.ndarray[Any, Any]"]
+REGISTRY: dict[str, Op] = {}
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a kernel may be from the definition: |got - want| <= atol + rtol * (largest |want| of the same row). Integers: equal.
+
+    `rtol` is by the dtype of the float arguments (the widest step of rounding that takes part); `source` says where it comes from."""
+
+    rtol: Mapping[str, float]
+    source: str
+    atol: float = 1e-30
+
+    def of(self, dtype: str) -> float:
+        """The relative bound for float arguments of this dtype."""
+        return self.rtol.get(dtype, self.rtol["float32"])
+
+
+FLOAT32_ROW = Tolerance(
+    {"float32": 1e-5}, "float32 arithmetic in another order: about 80 units in the last place of the row's largest value"
+)
+
+
+@dataclass(frozen=True)
+class Op:
+    """The contract that every kernel of this op is held to."""
+
+    name: str
+    signature: Signature
+    reference: Callable[..., Any]
+    samples: Samples
+    tolerance: Tolerance
+    errors: Errors
+    check: Check | None
+    writes: tuple[str, ...]  # the arguments that it changes in place: caches and states, nothing else
+    touches: Mapping[str, Rows]  # of an argument in pages or slots: the rows that a call reads or writes
+    parameters: Mapping[str, Any] = field(repr=False)  # name -> default, or inspect.Parameter.empty
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return RUNNER.get()(self, self.bind(*args, **kwargs))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Call:
+        """Arguments by name, defaults filled, so that kernels and guards see one shape of call."""
+        call = dict(zip(self.parameters, args, strict=False))
+        if len(args) > len(self.parameters) or not call.keys().isdisjoint(kwargs) or not kwargs.keys() <= self.parameters.keys():
+            raise self._misnamed(args, kwargs)
+        call.update(kwargs)
+        if len(call) < len(self.parameters):
+            for name, default in self.parameters.items():
+                if name not in call:
+                    if default is inspect.Parameter.empty:
+                        raise self._misnamed(args, kwargs)
+                    call[name] = default
+        return call
+
+    def _misnamed(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> OpError:
+        required = [n for n, d in self.parameters.items() if d is inspect.Parameter.empty]
+        optional = [f"{n}={d}" for n, d in self.parameters.items() if d is not inspect.Parameter.empty]
+        got = f"{len(args)} positional and {', '.join(kwargs) or 'no named'} arguments"
+        return OpError(f"{self.name} takes {', '.join(required + optional)}; it was given {got}")
+
+    def validate(self, call: Call) -> dict[str, Any]:
+        """The sizes of the call's axes; OpError where it breaks the signature or the op's own rules."""
+        sizes = self.signature.bind(self.name, call)
+        sizes.update((n, v) for n, v in call.items() if type(v) is int)  # so that a result's axis may be a number such as k
+        if self.check is not None and (wrong := self.check(**call)):
+            raise OpError(f"{self.name}: {wrong}")
+        return sizes
+
+
+def run_definition(op: Op, call: Call) -> Any:
+    """What an op does outside an engine: check the call, then run the definition on the arrays."""
+    op.validate(call)
+    return op.reference(**call)
+
+
+RUNNER: ContextVar[Callable[[Op, Call], Any]] = ContextVar("runner", default=run_definition)
+
+
+def op(
+    signature: str,
+    *,
+    samples: Samples,
+    errors: Errors,
+    tolerance: Tolerance = FLOAT32_ROW,
+    check: Check | None = None,
+    writes: tuple[str, ...] = (),
+    touches: Mapping[str, Rows] | None = None,
+) -> Callable[[Callable[..., Any]], Op]:
+    """Register the decorated NumPy function as an op's definition. Its docstring is the op's documentation."""
+
+    def register(reference: Callable[..., Any]) -> Op:
+        parameters = {n: p.default for n, p in inspect.signature(reference).parameters.items()}
+        spec = Op(
+            reference.__name__, Signature.parse(signature), reference, samples, tolerance, errors, check, writes, touches or {}, parameters
+        )
+        if unknown := (set(spec.signature.arguments) | set(writes) | set(spec.touches)) - set(parameters):
+            raise ValueError(f"op {spec.name!r} declares {', '.join(sorted(unknown))}, which its function doesn't take")
+        if REGISTRY.setdefault(spec.name, spec) is not spec:
+            other = REGISTRY[spec.name].reference.__module__
+            raise ValueError(f"op {spec.name!r} is defined twice: in {reference.__module__} and in {other}")
+        spec.__dict__["__doc__"] = reference.__doc__
+        return spec
+
+    return register

@@ -1,0 +1,68 @@
+"""A provider: a named table of kernels, each with a guard that says why it will not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vtcore.errors import ProviderError
+from vtcore.memory import HOST, Memory
+from vtcore.op import Call, Op
+
+Guard = Callable[..., str | None]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Decline:
+    """One refusal: who would not run what, and why, in words that a kernel author can act on. A value, never an exception."""
+
+    provider: str
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A provider's function for one op. It takes the op's arguments by name, as Tensors, and returns Tensors (or None)."""
+
+    op: Op
+    function: Function
+    guard: Guard | None
+
+
+@dataclass(eq=False)
+class Provider:
+    """One backend's kernels over one memory."""
+
+    name: str
+    memory: Memory = HOST
+    facts: Mapping[str, str] = field(default_factory=dict)  # of the device and the libraries, for `vtcore doctor` and reports
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+
+    def kernel(self, op: Op, *, declines: Guard | None = None) -> Callable[[Function], Function]:
+        """Register a kernel for `op`. `declines` takes the same arguments and returns a reason, or None to accept."""
+
+        def register(function: Function) -> Function:
+            if op.name in self.kernels:
+                raise ProviderError(f"provider {self.name!r} has two kernels for {op.name!r}; an op has one, with its variants behind it")
+            self.kernels[op.name] = Kernel(op, function, declines)
+            return function
+
+        return register
+
+    def accept(self, op: Op, call: Call) -> Function | Decline:
+        """The function that will run this call, or the reason why none will."""
+        kernel = self.kernels.get(op.name)
+        if kernel is None:
+            return Decline(self.name, op.name, "no kernel")
+        if kernel.guard is not None and (reason := kernel.guard(**call)):
+            return Decline(self.name, op.name, reason)
+        return kernel.function
+
+    def prepare(self, op: Op, weight: Any) -> None:  # noqa: B027
+        """Called once for each weight at load with the op that will read it: a provider may make and keep a repacked form of it."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back threads and device objects."""

@@ -1,0 +1,84 @@
+"""Providers by name: built in, from the entry-point group `vtcore.providers`, or one Python file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from vtcore.errors import ArgumentError, ProviderError
+from vtcore.provider import Provider
+
+GROUP = "vtcore.providers"
+BUILT_IN = ("portable", "reference", "null")
+
+
+@dataclass(frozen=True)
+class ProviderOptions:
+    """What the caller chose for all providers; one takes what concerns it."""
+
+    threads: int | None = None  # None: as many as the process may use
+
+
+Make = Callable[[ProviderOptions], Provider]
+
+
+def names() -> tuple[str, ...]:
+    """Every name that `find` takes, besides paths of files."""
+    return (*BUILT_IN, *sorted(e.name for e in entry_points(group=GROUP)))
+
+
+def find(name: str, options: ProviderOptions | None = None) -> Provider:
+    """One provider: a built-in name, an entry point, or `./file.py` that holds `provider` or `make(options)`.
+
+    Raises ArgumentError for an unknown name, ProviderUnavailableError (with the reason) where it can't work here."""
+    options = options or ProviderOptions()
+    if name.endswith(".py"):
+        return _made(_module_of(Path(name)), name, options)
+    if name in BUILT_IN:
+        return _made(importlib.import_module(f"vtcore.providers.{name}"), name, options)
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            return _made(entry.load(), name, options)
+    raise ArgumentError(f"there is no provider {name!r}; there are {', '.join(names())}, and a path to a .py file")
+
+
+def chain(wanted: str | Sequence[str] | None, options: ProviderOptions | None = None) -> list[Provider]:
+    """The providers of a chain, in the order given: names as a list or comma-separated; None: portable.
+
+    `reference` may only stand last, since nothing falls through it; `null` only alone, since its results are no results."""
+    listed = ["portable"] if wanted is None else wanted.split(",") if isinstance(wanted, str) else list(wanted)
+    listed = [n.strip() for n in listed if n.strip()]
+    if not listed:
+        raise ArgumentError(f"providers is empty; name at least one of {', '.join(names())}")
+    if len(set(listed)) < len(listed):
+        raise ArgumentError(f"providers names one twice: {', '.join(listed)}")
+    if "reference" in listed[:-1]:
+        raise ArgumentError(f"providers {', '.join(listed)}: reference never declines, so nothing after it would run; put it last")
+    if "null" in listed and len(listed) > 1:
+        raise ArgumentError("provider null computes shapes only; it can't share a chain with others")
+    return [find(n, options) for n in listed]
+
+
+def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
+    made = getattr(source, "provider", source)
+    make: Any = getattr(source, "make", None)
+    provider = make(options) if make is not None else made(options) if callable(made) else made
+    if not isinstance(provider, Provider):
+        raise ProviderError(f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, or `make(options)` that returns one")
+    return provider
+
+
+def _module_of(path: Path) -> Any:
+    if not path.is_file():
+        raise ArgumentError(f"there is no provider file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location(f"vtcore_provider_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

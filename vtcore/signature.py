@@ -1,0 +1,144 @@
+"""An op's typed signature: axis names that bind sizes, checked on every bare call and used to work out the shapes of results.
+
+    "x[... K], weight[N K]:w, bias[N]? -> [... N]"
+
+`?` may be None; `*` after the brackets: a sequence of such arrays. After the colon the kind: f (the default) float32, float16 or
+bfloat16; i integers; b bool; w float or quantised blocks. A result is float32 unless its kind is i (int32). `()` means no result.
+An axis is a name, a number, an expression of names (A+B, 2*F) or `...` for any leading axes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from vtcore.errors import OpError
+from vtcore.quant.blocks import BlockFormat
+
+Axes = tuple[str, ...]
+FLOATS = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
+KINDS = {"f": "float32, float16 or bfloat16", "i": "an integer type", "b": "bool", "w": "a float type or quantised blocks"}
+_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\](\*?)(?::([fibw]))?(\??)$")
+_RESULT = re.compile(r"\[([^\]]*)\](?::([fibw]))?$")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One array argument: its axes, its kind, and whether None or a sequence may stand there."""
+
+    name: str
+    axes: Axes
+    kind: str
+    optional: bool
+    many: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result: axes to work out from what the arguments bound, and its dtype."""
+
+    axes: Axes
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arrays of an op by name, and its results in order."""
+
+    text: str
+    arguments: Mapping[str, Argument]
+    results: tuple[Result, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        left, right = (part.strip() for part in text.split("->"))
+        arguments = {a.name: a for a in map(_argument, filter(None, left.split(", ")))}
+        results = () if right == "()" else tuple(map(_result, right.split(", ")))
+        return cls(text, arguments, results)
+
+    def bind(self, op: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes of the axes for a call's arrays; OpError where an array doesn't fit."""
+        sizes: dict[str, Any] = {}
+        late: list[tuple[str, str, int]] = []
+        for name, argument in self.arguments.items():
+            value = call[name]
+            if value is None and argument.optional:
+                continue
+            for array in value if argument.many and isinstance(value, (list, tuple)) else (value,):
+                _bind_one(op, argument, array, sizes, late)
+        for name, axis, size in late:
+            if (want := evaluate(axis, sizes)) != size:
+                raise OpError(f"{op}: axis {axis} of {name} is {size}; it must be {want}, from {_known(sizes)}")
+        return sizes
+
+    def shapes(self, sizes: Mapping[str, Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and dtype of every result."""
+        return [(_shape(r.axes, sizes), r.dtype) for r in self.results]
+
+
+def evaluate(axis: str, sizes: Mapping[str, Any]) -> int:
+    """The size of an axis expression: names, numbers, + - * //."""
+    if axis.isdigit():
+        return int(axis)
+    if (size := sizes.get(axis)) is not None:
+        return int(size)
+    return int(eval(axis, {"__builtins__": {}}, dict(sizes)))
+
+
+def _argument(text: str) -> Argument:
+    match = _ARGUMENT.match(text.strip())
+    if match is None:
+        raise ValueError(f"not an argument of an op's signature: {text!r}; write it as name[A B]:kind?")
+    name, axes, many, kind, optional = match.groups()
+    return Argument(name, tuple(axes.split()), kind or "f", bool(optional), bool(many))
+
+
+def _result(text: str) -> Result:
+    match = _RESULT.match(text.strip())
+    if match is None:
+        raise ValueError(f"not a result of an op's signature: {text!r}; write it as [A B]:kind")
+    axes, kind = match.groups()
+    return Result(tuple(axes.split()), np.dtype({"i": np.int32, "b": np.bool_}.get(kind, np.float32)))
+
+
+def _bind_one(op: str, argument: Argument, array: Any, sizes: dict[str, Any], late: list[tuple[str, str, int]]) -> None:
+    name, axes = argument.name, argument.axes
+    shape = getattr(array, "shape", None)
+    if shape is None or not hasattr(array, "dtype"):
+        raise OpError(f"{op}: {name} is {type(array).__name__} {array!r:.40}; it must be an array [{' '.join(axes)}]")
+    _check_kind(op, argument, array.dtype)
+    if axes and axes[0] == "...":
+        axes = axes[1:]
+        lead = shape[: len(shape) - len(axes)]
+        if len(shape) < len(axes) or sizes.setdefault("...", lead) != lead:
+            raise OpError(f"{op}: {name} has shape {list(shape)}; its leading axes must be {list(sizes.get('...', ()))}")
+        shape = shape[len(shape) - len(axes) :]
+    if len(shape) != len(axes):
+        raise OpError(f"{op}: {name} has shape {list(shape)}; it must have {len(axes)} axes [{' '.join(axes)}]")
+    for axis, size in zip(axes, shape, strict=True):
+        if not axis.isidentifier():
+            late.append((name, axis, size))
+        elif sizes.setdefault(axis, size) != size:
+            raise OpError(f"{op}: axis {axis} of {name} {list(array.shape)} is {size}; it must be {sizes[axis]}, from {_known(sizes)}")
+
+
+def _check_kind(op: str, argument: Argument, dtype: Any) -> None:
+    if isinstance(dtype, BlockFormat):
+        ok = argument.kind == "w"
+    else:
+        ok = {"i": dtype.kind in "iu", "b": dtype.kind == "b"}.get(argument.kind, dtype in FLOATS)
+    if not ok:
+        raise OpError(f"{op}: {argument.name} is {dtype}; it must be {KINDS[argument.kind]}")
+
+
+def _shape(axes: Axes, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    lead: tuple[int, ...] = tuple(sizes["..."]) if axes and axes[0] == "..." else ()
+    return (*lead, *(evaluate(a, sizes) for a in (axes[1:] if axes and axes[0] == "..." else axes)))
+
+
+def _known(sizes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k}={v}" for k, v in sizes.items() if k != "...")
