@@ -37,9 +37,7 @@ class Tolerance:
         return self.rtol.get(dtype, self.rtol["float32"])
 
 
-FLOAT32_ROW = Tolerance(
-    {"float32": 1e-5}, "float32 arithmetic in another order: about 80 units in the last place of the row's largest value"
-)
+FLOAT32_ROW = Tolerance({"float32": 1e-5}, "float32 arithmetic in another order: about 80 ulp of the largest value of the row")
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ class Provider:
             return Decline(self.name, op.name, reason)
         return kernel.function
 
-    def prepare(self, op: Op, weight: Any) -> None:  # noqa: B027
+    def prepare(self, op: Op, weight: Any) -> None:
         """Called once for each weight at load with the op that will read it: a provider may make and keep a repacked form of it."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Give back threads and device objects."""
