@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vtcore.errors import ArgumentError, ModelNotFoundError
+from vtcore.errors import ArgumentError, ModelNotFoundError, VtcoreError
 
 WANTED = ["*.json", "*.safetensors", "*.jinja", "*.model", "*.tiktoken", "*.txt"]
 UNWANTED = ["*/*"]  # copies in other formats lie in folders
@@ -24,11 +24,11 @@ def from_hub(model: str) -> Path:
 
     try:
         return _one_file(match["repo"], match["file"]) if match["file"] else _snapshot(match["repo"])
+    except VtcoreError:
+        raise
     except (HfHubHTTPError, OSError, ValueError) as wrong:
-        reason = str(wrong).strip().splitlines()
-        raise ModelNotFoundError(
-            f"model {model!r} can't be fetched from the hub: {reason[0] if reason else type(wrong).__name__}"
-        ) from None
+        reason = next(iter(str(wrong).strip().splitlines()), type(wrong).__name__)
+        raise ModelNotFoundError(f"model {model!r} can't be fetched from the hub: {reason}") from None
 
 
 def _snapshot(repo: str) -> Path:
