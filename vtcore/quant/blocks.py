@@ -11,12 +11,14 @@ import numpy as np
 from vtcore.errors import ArgumentError
 
 Array = np.ndarray[Any, Any]
+CHUNK = 1 << 18  # values dequantised at once: intermediate results stay in the cache, whatever the tensor's size
 
 
 class Codes(NamedTuple):
     """Blocks taken apart: value = scale * code - offset, with one scale and one offset for every `code.shape[-1]` neighbours.
 
-    code: int32 [n, sub-blocks, width]; scale: float32 [n, sub-blocks]; offset: float32 [n, sub-blocks] or None for zero."""
+    code: int32 [n, sub-blocks, width]; scale: float32 [n, sub-blocks]; offset: float32 [n, sub-blocks] or None for zero.
+    The width is 16 or 32 in every format, so that 32 neighbours always are whole sub-blocks. Codes fit 8 bits."""
 
     code: Array
     scale: Array
@@ -52,6 +54,31 @@ def register(fmt: BlockFormat) -> BlockFormat:
     return fmt
 
 
+def values(parts: Codes) -> Array:
+    """scale * code - offset in float32, each operation rounded: float32 [n, sub-blocks * width]."""
+    out = parts.code.astype(np.float32) * parts.scale[..., None]
+    if parts.offset is not None:
+        out -= parts.offset[..., None]
+    return out.reshape(len(out), out.shape[1] * out.shape[2])
+
+
+def define(name: str, ggml_type: int, block: int, nbytes: int, take_apart: Callable[[Array], Codes]) -> BlockFormat:
+    """Register a format whose values are scale * code - offset. `take_apart`: uint8 [n, nbytes] -> Codes, its codes of any integer type.
+
+    Scales that are infinite or NaN make inf and NaN without a warning, as the format says."""
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def codes(blocks: Array) -> Codes:
+        parts = take_apart(blocks)
+        return Codes(parts.code.astype(np.int32), parts.scale, parts.offset)
+
+    @np.errstate(invalid="ignore", over="ignore")
+    def dequantize(blocks: Array) -> Array:
+        return values(take_apart(blocks))
+
+    return register(BlockFormat(name, ggml_type, block, nbytes, dequantize, codes))
+
+
 class Blocks:
     """A quantised array on the host: uint8 data [..., row bytes] that stands for float values [..., K].
 
@@ -79,7 +106,11 @@ class Blocks:
     def dequantize(self) -> Array:
         """The values: float32 [..., K]."""
         flat = np.ascontiguousarray(self.data).reshape(-1, self.dtype.nbytes)
-        return self.dtype.dequantize(flat).reshape(self.shape)
+        out = np.empty((len(flat), self.dtype.block), np.float32)
+        step = max(1, CHUNK // self.dtype.block)
+        for i in range(0, len(flat), step):
+            out[i : i + step] = self.dtype.dequantize(flat[i : i + step])
+        return out.reshape(self.shape)
 
     def codes(self) -> Codes:
         """Codes [..., K / width, width], scales and offsets [..., K / width]; for formats that have an integer form."""
