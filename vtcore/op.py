@@ -18,7 +18,7 @@ Call = dict[str, Any]  # one call's arguments by name
 Samples = Callable[[np.random.Generator], Iterator[Call]]
 Errors = Callable[[], Iterator[tuple[Call, str]]]  # (a call that must raise OpError, words that its message must hold)
 Check = Callable[..., str | None]  # what is wrong with a call's values beyond its signature, or None
-Rows = Callable[..., "np.ndarray[Any, Any]"]
+Rows = Callable[..., "np.ndarray[Any, Any] | None"]  # None: the host can't tell, so all
 REGISTRY: dict[str, Op] = {}
 
 
@@ -106,12 +106,15 @@ def op(
     writes: tuple[str, ...] = (),
     touches: Mapping[str, Rows] | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
-    """Register the decorated NumPy function as an op's definition. Its docstring is the op's documentation."""
+    """Register the decorated NumPy function as an op's definition. Its docstring is the op's documentation.
+
+    Infinities and NaN are values here like others: the definition runs without floating-point warnings."""
 
     def register(reference: Callable[..., Any]) -> Op:
+        quiet = np.errstate(all="ignore")(reference)
         parameters = {n: p.default for n, p in inspect.signature(reference).parameters.items()}
         spec = Op(
-            reference.__name__, Signature.parse(signature), reference, samples, tolerance, errors, check, writes, touches or {}, parameters
+            reference.__name__, Signature.parse(signature), quiet, samples, tolerance, errors, check, writes, touches or {}, parameters
         )
         if unknown := (set(spec.signature.arguments) | set(writes) | set(spec.touches)) - set(parameters):
             raise ValueError(f"op {spec.name!r} declares {', '.join(sorted(unknown))}, which its function doesn't take")

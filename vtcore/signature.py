@@ -2,15 +2,17 @@
 
     "x[... K], weight[N K]:w, bias[N]? -> [... N]"
 
-`?` may be None; `*` after the brackets: a sequence of such arrays. After the colon the kind: f (the default) float32, float16 or
-bfloat16; i integers; b bool; w float or quantised blocks. A result is float32 unless its kind is i (int32). `()` means no result.
-An axis is a name, a number, an expression of names (A+B, 2*F) or `...` for any leading axes."""
+`?` may be None; `*` after the brackets: a sequence of such arrays; `~` there: its `...` broadcasts with that of the others, by NumPy's
+rule. After the colon the kind: f (the default) float32, float16 or bfloat16; i integers; b bool; w float or quantised blocks. A result
+is float32 unless its kind is i (int32). `()` means no result.
+An axis is a name, a number, an expression of names (A+B, 2*F) or once `...` for any number of axes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import ml_dtypes
@@ -20,21 +22,23 @@ from vtcore.errors import OpError
 from vtcore.quant.blocks import BlockFormat
 
 Axes = tuple[str, ...]
+Shape = tuple[int, ...]
 FLOATS = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
 KINDS = {"f": "float32, float16 or bfloat16", "i": "an integer type", "b": "bool", "w": "a float type or quantised blocks"}
-_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\](\*?)(?::([fibw]))?(\??)$")
+_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\]([*~]?)(?::([fibw]))?(\??)$")
 _RESULT = re.compile(r"\[([^\]]*)\](?::([fibw]))?$")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One array argument: its axes, its kind, and whether None or a sequence may stand there."""
+    """One array argument: its axes, its kind, and whether None or a sequence may stand there, or its `...` broadcasts."""
 
     name: str
     axes: Axes
     kind: str
     optional: bool
     many: bool
+    broadcast: bool
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,8 @@ def _argument(text: str) -> Argument:
     match = _ARGUMENT.match(text.strip())
     if match is None:
         raise ValueError(f"not an argument of an op's signature: {text!r}; write it as name[A B]:kind?")
-    name, axes, many, kind, optional = match.groups()
-    return Argument(name, tuple(axes.split()), kind or "f", bool(optional), bool(many))
+    name, axes, mark, kind, optional = match.groups()
+    return Argument(name, tuple(axes.split()), kind or "f", bool(optional), mark == "*", mark == "~")
 
 
 def _result(text: str) -> Result:
@@ -111,19 +115,33 @@ def _bind_one(op: str, argument: Argument, array: Any, sizes: dict[str, Any], la
     if shape is None or not hasattr(array, "dtype"):
         raise OpError(f"{op}: {name} is {type(array).__name__} {array!r:.40}; it must be an array [{' '.join(axes)}]")
     _check_kind(op, argument, array.dtype)
-    if axes and axes[0] == "...":
-        axes = axes[1:]
-        lead = shape[: len(shape) - len(axes)]
-        if len(shape) < len(axes) or sizes.setdefault("...", lead) != lead:
-            raise OpError(f"{op}: {name} has shape {list(shape)}; its leading axes must be {list(sizes.get('...', ()))}")
-        shape = shape[len(shape) - len(axes) :]
+    if "..." in axes and len(shape) >= len(axes) - 1:
+        begin = axes.index("...")
+        end = len(shape) - (len(axes) - 1 - begin)
+        _bind_dots(op, argument, shape, shape[begin:end], sizes)
+        axes, shape = axes[:begin] + axes[begin + 1 :], shape[:begin] + shape[end:]
     if len(shape) != len(axes):
-        raise OpError(f"{op}: {name} has shape {list(shape)}; it must have {len(axes)} axes [{' '.join(axes)}]")
+        raise OpError(f"{op}: {name} has shape {list(shape)}; it must have {_count(axes)} axes [{' '.join(axes)}]")
     for axis, size in zip(axes, shape, strict=True):
         if not axis.isidentifier():
             late.append((name, axis, size))
         elif sizes.setdefault(axis, size) != size:
             raise OpError(f"{op}: axis {axis} of {name} {list(array.shape)} is {size}; it must be {sizes[axis]}, from {_known(sizes)}")
+
+
+def _bind_dots(op: str, argument: Argument, shape: Shape, dots: Shape, sizes: dict[str, Any]) -> None:
+    known = sizes.setdefault("...", dots)
+    if argument.broadcast:
+        try:
+            sizes["..."] = np.broadcast_shapes(known, dots)
+        except ValueError:
+            raise OpError(f"{op}: {argument.name} has shape {list(shape)}; its axes must broadcast with {list(known)}") from None
+    elif known != dots:
+        raise OpError(f"{op}: {argument.name} has shape {list(shape)}; the axes in place of ... must be {list(known)}")
+
+
+def _count(axes: Axes) -> str:
+    return f"at least {len(axes) - 1}" if "..." in axes else str(len(axes))
 
 
 def _check_kind(op: str, argument: Argument, dtype: Any) -> None:
@@ -136,8 +154,8 @@ def _check_kind(op: str, argument: Argument, dtype: Any) -> None:
 
 
 def _shape(axes: Axes, sizes: Mapping[str, Any]) -> tuple[int, ...]:
-    lead: tuple[int, ...] = tuple(sizes["..."]) if axes and axes[0] == "..." else ()
-    return (*lead, *(evaluate(a, sizes) for a in (axes[1:] if axes and axes[0] == "..." else axes)))
+    parts = (tuple(sizes["..."]) if axis == "..." else (evaluate(axis, sizes),) for axis in axes)
+    return tuple(chain.from_iterable(parts))
 
 
 def _known(sizes: Mapping[str, Any]) -> str:
