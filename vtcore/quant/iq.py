@@ -18,14 +18,14 @@ IQ4_VALUES = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 
 
 
 @cache
-def grid(name: str) -> np.ndarray[Any, np.dtype[np.int8]]:
+def grid(name: str) -> Array:
     """The patterns of a type, int8 [patterns, 4 or 8]."""
     from gguf import quants  # takes a while to import
 
     kind = getattr(quants, name)
     bits = 2 if len(kind.grid_map) <= 4 else 4
     packed = np.frombuffer(bytes.fromhex(kind.grid_hex.decode()), np.uint8)
-    table: np.ndarray[Any, np.dtype[np.int8]] = np.array(kind.grid_map, np.int8)[numbers(packed, bits)].reshape(kind.grid_shape)
+    table = np.asarray(kind.grid_map, np.int8).take(numbers(packed, bits)).reshape(-1, int(kind.grid_shape[1]))
     table.flags.writeable = False
     return table
 

@@ -24,8 +24,8 @@ def _half_e8m0() -> Array:
 def _half_ue4m3() -> Array:
     """Half of the unsigned 4-bit exponent, 3-bit mantissa number, float32 [256]; the top bit is ignored, 0x7F is 0."""
     code = np.arange(256)
-    exponent, mantissa = code >> 3 & 15, code & 7
-    table = np.where(exponent == 0, np.ldexp(mantissa, -10), np.ldexp(8 + mantissa, exponent - 11)).astype(np.float32)
+    exponent, mantissa = code >> 3 & 15, (code & 7).astype(np.float32)
+    table: Array = np.asarray(np.ldexp(np.where(exponent == 0, mantissa, 8 + mantissa), np.maximum(exponent, 1) - 11), np.float32)
     table[0x7F] = 0
     return table
 
