@@ -25,7 +25,8 @@ def grid(name: str) -> Array:
     kind = getattr(quants, name)
     bits = 2 if len(kind.grid_map) <= 4 else 4
     packed = np.frombuffer(bytes.fromhex(kind.grid_hex.decode()), np.uint8)
-    table = np.asarray(kind.grid_map, np.int8).take(numbers(packed, bits)).reshape(-1, int(kind.grid_shape[1]))
+    values = np.array(kind.grid_map, np.int8)
+    table: Array = np.asarray(values[numbers(packed, bits)], np.int8).reshape(-1, int(kind.grid_shape[1]))
     table.flags.writeable = False
     return table
 
