@@ -39,7 +39,8 @@ def _signs(bits: Array) -> Array:
 def _even(codes: Array) -> Array:
     """7-bit sign codes -> sign bytes: the eighth bit makes the number of minus signs even."""
     bits = codes.astype(np.uint8) & np.uint8(127)
-    return bits | (np.bitwise_count(bits) & np.uint8(1)) << np.uint8(7)
+    odd: Array = np.bitwise_count(bits) & np.uint8(1)
+    return bits | odd << np.uint8(7)
 
 
 def _sevens(word: Array) -> Array:
