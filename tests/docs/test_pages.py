@@ -1,0 +1,47 @@
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import Command, read
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("add-an-op.md", "add-a-provider.md", "add-a-model.md", "numerics.md")
+SECONDS = 300
+
+
+def run(command: Command, directory: Path) -> str:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+    done = subprocess.run(
+        ["bash", "-c", command.line], cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+    )
+    return done.stdout if done.returncode == 0 else f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_the_page_shows_happens(name, tmp_path):
+    page = read(ROOT / "docs" / name)
+    for file, text in page.files.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    for snippet in page.snippets:
+        subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, check=True, timeout=SECONDS)
+    for command in page.commands:
+        output = run(command, tmp_path)
+        assert command.expected().match(output), f"$ {command.line}\n{output}"
+    assert page.files or page.commands
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+def test_every_link_leads_to_a_file(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_harness_sees_a_difference(tmp_path):
+    assert not Command("echo 1", ("2",)).expected().match(run(Command("echo 1", ()), tmp_path))
+    assert not Command("echo 1", ("1", "2")).expected().match("1\n")
+    assert Command("", ("a...c", "...", "z")).expected().match("a b c\nmany\nlines\nz\n")

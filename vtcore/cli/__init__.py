@@ -1,0 +1,67 @@
+"""The command line: `vtcore run | chat | ops | doctor | explain | pull`. One file a command."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from vtcore.cli import chat, doctor, explain, ops, pull, run
+from vtcore.cli.options import debug
+from vtcore.errors import ArgumentError, VtcoreError
+
+# What is heavy is imported when a command runs, so that --help answers at once.
+COMMANDS = (run, chat, ops, doctor, explain, pull)
+OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
+
+
+def parser() -> argparse.ArgumentParser:
+    """Every command and option."""
+    top = argparse.ArgumentParser("vtcore", description="An LLM inference engine that says what ran where.", allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"vtcore {_version()}")
+    debug(top)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns 0, or 1 for an error, 2 for a wrong argument, 130 after Ctrl-C, 141 where nobody reads the output."""
+    args = parser().parse_args(argv)
+    try:
+        args.command(args)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _said("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it flushes at exit
+        return BROKEN_PIPE
+    except Exception as wrong:
+        return _failed(wrong, getattr(args, "debug", False))
+    return OK
+
+
+def _failed(wrong: Exception, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    if isinstance(wrong, (VtcoreError, OSError)):
+        return _said(f"error: {wrong}", MISUSED if isinstance(wrong, ArgumentError) else FAILED)
+    return _said(f"error: a fault in vtcore, {type(wrong).__name__}: {wrong}; --debug shows where", FAILED)
+
+
+def _said(message: str, code: int) -> int:
+    with contextlib.suppress(BrokenPipeError):
+        print(f"vtcore: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    return code
+
+
+def _version() -> str:
+    try:
+        return version("vtcore")
+    except PackageNotFoundError:  # run from its sources
+        return "0"

@@ -1,0 +1,42 @@
+"""A loaded model as the commands use it: how a prompt becomes tokens, and its answer as a stream of text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from vtcore.cli import options
+
+if TYPE_CHECKING:
+    from vtcore.llm import LLM
+    from vtcore.sampling_params import SamplingParams
+
+Messages = list[dict[str, str]]
+
+
+def load(args: argparse.Namespace) -> LLM:
+    """The model that the arguments name, with what numerics it runs said on stderr."""
+    from vtcore.catalogue import resolve
+    from vtcore.cli.progress import bar
+    from vtcore.llm import LLM
+
+    with bar() as progress:
+        return LLM(resolve(args.model, progress), **options.engine_arguments(args))
+
+
+def sampling(args: argparse.Namespace) -> SamplingParams:
+    """The arguments of sampling. Those that do nothing at temperature 0 are refused there."""
+    from vtcore.errors import ArgumentError
+    from vtcore.sampling_params import SamplingParams
+
+    given: dict[str, Any] = {n: getattr(args, n) for n in ("top_p", "top_k", "seed") if getattr(args, n) is not None}
+    if given and args.temperature is None:
+        names = ", ".join("--" + n.replace("_", "-") for n in given)
+        raise ArgumentError(f"{names} does nothing at temperature 0, which is the default: give --temperature too")
+    return SamplingParams(max_tokens=args.max_tokens, temperature=args.temperature or 0.0, **given)
+
+
+def note(text: str) -> None:
+    """A line for the person, not for the program that reads stdout."""
+    print(f"vtcore: {text}", file=sys.stderr, flush=True)
