@@ -15,9 +15,8 @@ SECONDS = 300
 
 def run(command: Command, directory: Path) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
-    done = subprocess.run(
-        ["bash", "-c", command.line], cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-    )
+    options = {"cwd": directory, "env": environment, "stdin": subprocess.DEVNULL, "timeout": SECONDS}
+    done = subprocess.run(["bash", "-c", command.line], capture_output=True, text=True, **options)
     return done.stdout if done.returncode == 0 else f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
 
 

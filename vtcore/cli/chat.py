@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> None:
     with closing(session.load(args)) as llm:
         session.introduce(llm)
         if llm.tokenizer.chat_template is None:
-            raise ArgumentError(f"model {args.model!r} has no chat template, so it can't hold a conversation; `vtcore run` continues a text")
+            raise ArgumentError(f"model {args.model!r} has no chat template, so it can't converse; `vtcore run` continues a text")
         if sys.stdin.isatty():
             session.note(COMMANDS)
         Conversation(llm, params, args.system).hold(_lines())

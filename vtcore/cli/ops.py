@@ -72,7 +72,8 @@ def _maths(op: Op) -> str:
 
 
 def _explain(op: Op, providers: list[Provider]) -> None:
-    print(f"{op.name}{inspect.signature(op.reference)}\n\n{_maths(op)}\n")
+    parameters = (name if default is inspect.Parameter.empty else f"{name}={default}" for name, default in op.parameters.items())
+    print(f"{op.name}({', '.join(parameters)})\n\n{_maths(op)}\n")
     tolerance = ", ".join(f"{dtype} {bound:g}" for dtype, bound in op.tolerance.rtol.items())
     _row("signature", op.signature.text)
     _row("definition", op.reference.__module__)

@@ -36,9 +36,9 @@ def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
     """How tokens are chosen."""
     group = parser.add_argument_group("sampling")
     group.add_argument("--max-tokens", type=positive, default=max_tokens, metavar="N", help=f"new tokens at most (default {max_tokens})")
-    group.add_argument("--temperature", type=number, default=0.0, metavar="T", help="0 (the default): always the likeliest token")
-    group.add_argument("--top-p", type=number, default=1.0, metavar="P", help="of the likeliest tokens that hold this much probability")
-    group.add_argument("--top-k", type=int, default=0, metavar="K", help="of the K likeliest tokens; 0: of all")
+    group.add_argument("--temperature", type=number, metavar="T", help="0 (the default): always the likeliest token")
+    group.add_argument("--top-p", type=number, metavar="P", help="of the likeliest tokens that hold this much probability")
+    group.add_argument("--top-k", type=positive, metavar="K", help="of the K likeliest tokens")
     group.add_argument("--seed", type=int, metavar="N", help="the same seed draws the same tokens")
 
 

@@ -19,10 +19,12 @@ def load(args: argparse.Namespace) -> LLM:
     """The model that the arguments name, with what numerics it runs said on stderr."""
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
-    from vtcore.llm import LLM
 
     with bar() as progress:
-        return LLM(resolve(args.model, progress), **options.engine_arguments(args))
+        path = resolve(args.model, progress)
+        from vtcore.llm import LLM
+
+        return LLM(path, **options.engine_arguments(args))
 
 
 def sampling(args: argparse.Namespace) -> SamplingParams:

@@ -1,0 +1,69 @@
+import argparse
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtcore.cli import options, session
+from vtcore.errors import ArgumentError
+
+
+def parse(*arguments):
+    parser = argparse.ArgumentParser()
+    options.engine(parser)
+    options.sampling(parser, 16)
+    return parser.parse_args(arguments)
+
+
+def test_what_was_not_given_is_left_to_the_engine():
+    assert options.engine_arguments(parse()) == {"numerics": "exact", "strict": False}
+
+
+def test_every_engine_option_reaches_the_engine():
+    given = ["--numerics", "fast", "--providers", "portable", "--strict", "--dtype", "bfloat16", "--threads", "2"]
+    wanted = {"numerics": "fast", "providers": "portable", "strict": True, "dtype": "bfloat16", "threads": 2}
+    args = parse(*given, "--max-model-len", "100", "--memory-limit", "4G")
+    assert options.engine_arguments(args) == {**wanted, "max_model_len": 100, "memory_limit": 4 << 30}
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("1", 1), ("800M", 800 << 20), ("1.5GiB", 3 << 29), ("2kb", 2048)])
+def test_sizes(text, wanted):
+    assert options.size(text) == wanted
+
+
+@given(st.text(max_size=12))
+def test_no_text_does_worse_than_be_refused(text):
+    for read in (options.size, options.positive, options.number):
+        with contextlib.suppress(argparse.ArgumentTypeError):
+            assert isinstance(read(text), (int, float))
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "G", "1X", "1e9", "inf", "nan", "4 G"])
+def test_what_is_no_size_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size"):
+        options.size(text)
+
+
+@given(st.integers(0, 1 << 50))
+def test_bytes_for_people_stay_near(count):
+    number, unit = options.in_bytes(count).split()
+    factor = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+    assert abs(float(number) * factor - count) <= 0.06 * factor
+
+
+def test_sampling_reaches_the_parameters():
+    params = session.sampling(parse("--temperature", "0.7", "--top-p", "0.9", "--top-k", "5", "--seed", "3", "--max-tokens", "9"))
+    assert (params.temperature, params.top_p, params.top_k, params.seed, params.max_tokens) == (0.7, 0.9, 5, 3, 9)
+    assert session.sampling(parse()).greedy
+
+
+@pytest.mark.parametrize("option", [["--seed", "1"], ["--top-k", "5"], ["--top-p", "0.9"]])
+def test_an_option_that_would_do_nothing_is_refused(option):
+    with pytest.raises(ArgumentError, match=f"{option[0]} does nothing at temperature 0"):
+        session.sampling(parse(*option))
+
+
+def test_a_parameter_out_of_range_is_named():
+    with pytest.raises(ArgumentError, match=r"temperature is -1\.0"):
+        session.sampling(parse("--temperature", "-1"))
