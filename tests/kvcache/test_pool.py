@@ -1,0 +1,65 @@
+"""Pages by number, with counts of holders."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtcore.errors import OutOfMemoryError
+from vtcore.kvcache.pool import NULL, PagePool
+
+
+def test_the_page_of_zeros_is_never_handed_out():
+    pool = PagePool(5)
+    assert pool.capacity == 4
+    assert NULL not in pool.take(4)
+    pool.release([NULL])
+    assert pool.num_free == 0
+
+
+def test_too_few_says_how_many_and_takes_none():
+    pool = PagePool(5)
+    pool.take(1)
+    with pytest.raises(OutOfMemoryError, match="4 pages are needed; 3 of 4 are free"):
+        pool.take(4)
+    assert pool.num_free == 3
+    assert pool.usage == 0.25
+
+
+def test_a_shared_page_is_free_after_its_last_holder():
+    pool = PagePool(3)
+    pages = pool.take(1)
+    pool.share(pages)
+    pool.release(pages)
+    assert pool.holders(pages[0]) == 1
+    assert pool.num_free == 1
+    pool.release(pages)
+    assert pool.holders(pages[0]) == 0
+    assert pool.num_free == 2
+
+
+def test_giving_back_twice_is_our_own_fault():
+    pool = PagePool(3)
+    pages = pool.take(1)
+    pool.release(pages)
+    with pytest.raises(AssertionError, match="free already"):
+        pool.release(pages)
+
+
+def test_a_pool_has_at_least_two_pages():
+    with pytest.raises(ValueError, match="at least 2"):
+        PagePool(1)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["take", "share", "release"]), st.integers(0, 6)), max_size=60))
+def test_no_page_is_lost_or_held_twice(moves):
+    pool, held = PagePool(8), []
+    for move, n in moves:
+        if move == "take" and n <= pool.num_free:
+            held += pool.take(n)
+        elif move == "share" and held:
+            pool.share([held[n % len(held)]])
+            held.append(held[n % len(held)])
+        elif move == "release" and held:
+            pool.release([held.pop(n % len(held))])
+        assert all(pool.holders(p) == held.count(p) for p in range(1, 8))
+        assert pool.num_free == 7 - len(set(held))

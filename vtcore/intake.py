@@ -1,0 +1,115 @@
+"""From what a caller gives to a submission: every check that needs the model, before anything is queued."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from numbers import Integral
+from typing import Any
+
+from vtcore.errors import ArgumentError, PromptError
+from vtcore.kvcache.manager import KVCacheManager
+from vtcore.request import Request, Submission
+from vtcore.sampling_params import SamplingParams
+from vtcore.scheduler.config import SchedulerConfig
+from vtcore.stops import StopTexts
+
+
+@dataclass
+class Intake:
+    """What a request is held against. `tokenizer` is None for a model without text: then prompts are token ids, and outputs too."""
+
+    vocab_size: int
+    config: SchedulerConfig
+    kv: KVCacheManager
+    tokenizer: Any = None
+    _ids: Iterator[int] = field(default_factory=count)
+
+    def take(
+        self,
+        prompt_token_ids: Any,
+        params: SamplingParams,
+        *,
+        prompt: str | None = None,
+        request_id: str | None = None,
+        streamed: bool = True,
+        keep_logits: bool = False,
+    ) -> Submission:
+        """A submission that can be run to its end; ArgumentError, of a prompt PromptError, for one that can't."""
+        ids = self._prompt(prompt_token_ids)
+        self._params(params)
+        submission = Submission(
+            str(next(self._ids)) if request_id is None else request_id,
+            ids,
+            params,
+            self._total(ids, params),
+            prompt,
+            frozenset() if params.ignore_eos else self._end_ids(),
+            tuple(self._bad_words(params)),
+            keep_logits,
+            deltas=deque(maxlen=None if streamed else 0),
+        )
+        submission.requests = [self._request(submission, i, seed) for i, seed in enumerate(_seeds(params))]
+        return submission
+
+    def _prompt(self, ids: Any) -> list[int]:
+        ids = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+        if not ids:
+            raise PromptError("the prompt has no tokens; it must have at least one")
+        for i in ids:
+            if isinstance(i, bool) or not isinstance(i, Integral) or not 0 <= i < self.vocab_size:
+                raise PromptError(f"the prompt holds {i!r}; a token id is an integer from 0 to {self.vocab_size - 1}")
+        return [int(i) for i in ids]
+
+    def _total(self, ids: list[int], params: SamplingParams) -> int:
+        """Where the sequence's length ends it; PromptError where prompt or pages leave no room."""
+        longest, room = self.config.max_model_len, 0 if params.max_tokens == 0 else 1
+        if len(ids) + room > longest:
+            raise PromptError(f"the prompt has {len(ids)} tokens; with max_model_len {longest} it may have {longest - room}")
+        total = longest if params.max_tokens is None else min(longest, len(ids) + params.max_tokens)
+        for name, pool in self.kv.pools.items():
+            needed = self.kv.groups[name].most(max(total, len(ids) + 1), self.config.max_num_batched_tokens)
+            if needed > pool.capacity:
+                raise PromptError(
+                    f"the prompt's {len(ids)} tokens and up to {total - len(ids)} generated ones need {needed} cache pages of "
+                    f"{self.kv.block_size} tokens ({name}); there are {pool.capacity}: shorten one of them, or give the cache more memory"
+                )
+        return total
+
+    def _params(self, params: SamplingParams) -> None:
+        for name, i in params.token_ids():
+            if i >= self.vocab_size:
+                raise ArgumentError(f"{name} holds {i}; a token id is an integer from 0 to {self.vocab_size - 1}")
+        if self.tokenizer is None and (params.stop or params.bad_words):
+            raise ArgumentError(f"{'stop' if params.stop else 'bad_words'} needs a tokenizer, and this model has none; name token ids")
+        ends = self._end_ids().union(params.stop_token_ids or ())
+        if params.min_tokens and params.allowed_token_ids is not None and ends.issuperset(params.allowed_token_ids):
+            raise ArgumentError(
+                f"min_tokens is {params.min_tokens}, and all of allowed_token_ids end the sequence: allow another id, or lower min_tokens"
+            )
+
+    def _end_ids(self) -> frozenset[int]:
+        return frozenset() if self.tokenizer is None else frozenset(self.tokenizer.eos_ids)
+
+    def _bad_words(self, params: SamplingParams) -> Iterator[tuple[int, ...]]:
+        """Each word as it is spelled at the start of a text, and after a space where that begins with another token."""
+        for word in params.bad_words or ():
+            bare = tuple(self.tokenizer.encode(word.lstrip() or word, add_special_tokens=False))
+            spaced = tuple(self.tokenizer.encode(" " + word.lstrip(), add_special_tokens=False))
+            yield from (ids for ids in ({bare, spaced} if spaced[:1] != bare[:1] and len(spaced) == len(bare) else {bare}) if ids)
+
+    def _request(self, submission: Submission, index: int, seed: int) -> Request:
+        params = submission.params
+        text = self.tokenizer is not None and params.detokenize
+        stream = self.tokenizer.stream(skip_special_tokens=params.skip_special_tokens) if text else None
+        stops = StopTexts(tuple(params.stop or ()), params.include_stop_str_in_output)
+        return Request(submission, index, seed, detokenizer=stream, stops=stops)
+
+
+def _seeds(params: SamplingParams) -> list[int]:
+    """One for each of the n sequences: seed + index, as signed 64 bits."""
+    seed = int.from_bytes(os.urandom(8), "little") if params.seed is None else params.seed
+    return [(seed + i + (1 << 63)) % (1 << 64) - (1 << 63) for i in range(params.n)]

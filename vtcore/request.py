@@ -1,0 +1,167 @@
+"""A request on its way through the engine: a submission, and its sequences, each of which the scheduler plans by itself."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from vtcore.outputs import CompletionOutput, Delta, Logprobs, RequestOutput, Timings
+from vtcore.sampling_params import SamplingParams
+from vtcore.stops import StopTexts
+
+Array = np.ndarray[Any, Any]
+
+
+class Status(Enum):
+    """Where a sequence is; the finished ones carry the finish_reason."""
+
+    WAITING = None
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    STOPPED = "stop"
+    LENGTH_CAPPED = "length"
+    ABORTED = "abort"
+
+
+FINISHED = frozenset({Status.STOPPED, Status.LENGTH_CAPPED, Status.ABORTED})
+
+
+@dataclass(eq=False)
+class Request:
+    """One sequence: its tokens, how many of them the cache holds (`num_computed_tokens`), and how its next one is chosen."""
+
+    submission: Submission
+    index: int
+    seed: int
+    output_token_ids: list[int] = field(default_factory=list)
+    num_computed_tokens: int = 0
+    num_preemptions: int = 0
+    status: Status = Status.WAITING
+    stop_reason: int | str | None = None
+    text: str = ""
+    logprobs: list[Logprobs] = field(default_factory=list)
+    detokenizer: Any = None  # of Tokenizer.stream; None without text
+    stops: StopTexts = field(default_factory=lambda: StopTexts((), False))
+
+    @property
+    def prompt_token_ids(self) -> list[int]:
+        return self.submission.prompt_token_ids
+
+    @property
+    def params(self) -> SamplingParams:
+        return self.submission.params
+
+    @property
+    def num_tokens(self) -> int:
+        """Of prompt and output so far."""
+        return len(self.prompt_token_ids) + len(self.output_token_ids)
+
+    @property
+    def num_waiting_tokens(self) -> int:
+        """Tokens that a forward has still to compute before the next one can be chosen."""
+        return self.num_tokens - self.num_computed_tokens
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED
+
+    def tokens(self, begin: int, end: int) -> list[int]:
+        """Token ids [begin, end) of prompt and output together."""
+        n = len(self.prompt_token_ids)
+        return self.prompt_token_ids[begin:end] + self.output_token_ids[max(0, begin - n) : max(0, end - n)]
+
+    @property
+    def samples(self) -> bool:
+        """Whether another token is to be chosen once all known ones are computed."""
+        return self.params.max_tokens != 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is computed to its end, and nothing is to be chosen."""
+        return not self.samples and not self.num_waiting_tokens
+
+    def first_wanted_token(self, begin: int) -> int:
+        """From which token on, of those from `begin`, logits are wanted: of a prompt that is scored all, else of the last known one."""
+        if self.submission.keep_logits:
+            return max(begin, sum(map(len, self.submission.logits)))
+        scored = len(self.submission.prompt_logprobs) - 1
+        if self.scores_prompt and scored < len(self.prompt_token_ids) - 1:
+            return max(begin, scored)
+        return self.num_tokens - 1 if self.samples else self.num_tokens
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether this is the sequence that prompt_logprobs are taken from: the first one."""
+        return self.params.prompt_logprobs is not None and not self.index
+
+    def early_ends(self) -> frozenset[int]:
+        """Ids that would end the sequence before min_tokens."""
+        early = len(self.output_token_ids) < self.params.min_tokens
+        return self.submission.end_ids.union(self.params.stop_token_ids or ()) if early else frozenset()
+
+    def ends_of_bad_words(self) -> set[int]:
+        """Ids that would complete a bad word now."""
+        done = self.output_token_ids
+        return {w[-1] for w in self.submission.bad_words if len(w) <= len(done) + 1 and list(w[:-1]) == done[len(done) - len(w) + 1 :]}
+
+    def completion(self) -> CompletionOutput:
+        """What it has generated so far."""
+        asked = self.params.logprobs is not None
+        total = sum(chosen[token].logprob for token, chosen in zip(self.output_token_ids, self.logprobs, strict=True)) if asked else None
+        reason = str(self.status.value) if self.finished else None
+        return CompletionOutput(
+            self.index, self.text, list(self.output_token_ids), total, list(self.logprobs) if asked else None, reason, self.stop_reason
+        )
+
+
+@dataclass(eq=False)
+class Submission:
+    """What a caller handed in, the sequences that come of it, and the deltas that nobody has read yet."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    params: SamplingParams
+    max_total_tokens: int  # of prompt and output: where the length ends a sequence
+    prompt: str | None = None
+    end_ids: frozenset[int] = frozenset()  # of end of sequence; empty under ignore_eos
+    bad_words: tuple[tuple[int, ...], ...] = ()
+    keep_logits: bool = False
+    requests: Sequence[Request] = ()
+    deltas: deque[Delta] = field(default_factory=deque)
+    prompt_logprobs: list[Logprobs | None] = field(default_factory=lambda: [None])
+    logits: list[Array] = field(default_factory=list)  # float32 [n, V] a chunk, under keep_logits
+    submitted: float = field(default_factory=time.monotonic)
+    first_scheduled: float | None = None
+    first_token: float | None = None
+    ended: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        return all(r.finished for r in self.requests)
+
+    def timings(self) -> Timings:
+        """What it took so far."""
+        times = (self.first_scheduled, self.first_token, self.ended)
+        since = [None if t is None else t - self.submitted for t in times]
+        spent = None if self.first_token is None or self.ended is None else self.ended - self.first_token
+        longest = max(len(r.output_token_ids) for r in self.requests)
+        return Timings(*since, (longest - 1) / spent if spent else None, sum(r.num_preemptions for r in self.requests))
+
+    def output(self) -> RequestOutput:
+        """All of it so far, in vLLM's form."""
+        asked = self.params.prompt_logprobs is not None
+        return RequestOutput(
+            self.request_id,
+            self.prompt,
+            list(self.prompt_token_ids),
+            [r.completion() for r in self.requests],
+            self.finished,
+            list(self.prompt_logprobs) if asked else None,
+            self.timings(),
+        )

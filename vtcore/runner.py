@@ -1,0 +1,109 @@
+"""One forward for a plan: its integer arrays, the model, and the rows of logits that somebody wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtcore.kvcache.cache import Cache, Group
+from vtcore.kvcache.manager import KVCacheManager
+from vtcore.models.batch import Batch, Output
+from vtcore.scheduler.plan import Plan, Scheduled
+from vtcore.tensor import Inputs, Tensor
+
+Array = np.ndarray[Any, Any]
+Model = Callable[[Batch, Cache], Output]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The rows of logits [first, first + count) that a sequence wants: of its tokens from `begin` on, which stand in the batch at `at`."""
+
+    scheduled: Scheduled
+    first: int
+    begin: int
+    at: int
+    count: int
+
+    @property
+    def rows(self) -> range:
+        """Of the logits."""
+        return range(self.first, self.first + self.count)
+
+    @property
+    def samples(self) -> bool:
+        """Whether the last row is that of the sequence's last known token, from which the next one is to be chosen."""
+        request = self.scheduled.request
+        return self.count > 0 and request.samples and self.begin + self.count == request.num_tokens
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What came of a plan: logits [rows, V] on wherever they were computed, and whose rows they are."""
+
+    logits: Tensor
+    wanted: tuple[Wanted, ...]
+
+
+class Runner:
+    """Feeds a model. All integer arrays of a step are views of one storage; steps of equal shapes use the same one again."""
+
+    def __init__(self, model: Model, cache: Cache, kv: KVCacheManager) -> None:
+        self.model, self.cache, self.kv = model, cache, kv
+        self._inputs: Inputs | None = None
+
+    def run(self, plan: Plan) -> Forward:
+        """Run the model once. Nothing is counted as computed yet: a plan whose forward raised can simply be run again."""
+        wanted = wanted_rows(plan)
+        tensors = self._tensors(self._arrays(plan, wanted))
+        return Forward(self.model(self._batch(tensors), self.cache).logits, wanted)
+
+    def _arrays(self, plan: Plan, wanted: tuple[Wanted, ...]) -> dict[str, Array]:
+        """The step's numbers by name. The place where a batch would be padded to a shape that was met before."""
+        parts = plan.scheduled
+        starts = np.cumsum([0, *(s.num_tokens for s in parts)])
+        index = np.concatenate([np.arange(s.begin, s.end) for s in parts])
+        rows = [np.arange(w.at, w.at + w.count) for w in wanted]
+        arrays = {
+            "tokens": np.concatenate([s.request.tokens(s.begin, s.end) for s in parts]),
+            "positions": index,
+            "starts": starts,
+            "lengths": np.array([s.end for s in parts]),
+            "rows": np.concatenate(rows) if rows else np.zeros(1, int),  # a model gives logits of at least one token
+        }
+        for name in self.kv.groups:
+            arrays[f"{name} table"] = _table([self.kv.read(s.request, name, s.begin) for s in parts])
+            arrays[f"{name} slots"] = np.concatenate([self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts])
+        return arrays
+
+    def _tensors(self, arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+        shapes = {name: a.shape for name, a in arrays.items()}
+        if self._inputs is None or {n: t.shape for n, t in self._inputs.tensors.items()} != shapes:
+            self._inputs = Inputs(arrays)
+        else:
+            self._inputs.update(arrays)
+        return self._inputs.tensors
+
+    def _batch(self, t: Mapping[str, Tensor]) -> Batch:
+        groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in self.kv.groups}
+        return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups)
+
+
+def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:
+    """Of which tokens somebody wants logits: of a sequence's last one, to choose the next; of a prompt's, where it is to be scored."""
+    wanted, first, start = list[Wanted](), 0, 0
+    for s in plan.scheduled:
+        begin = s.request.first_wanted_token(s.begin)
+        if count := max(0, s.end - begin):
+            wanted.append(Wanted(s, first, begin, start + begin - s.begin, count))
+        first, start = first + count, start + s.num_tokens
+    return tuple(wanted)
+
+
+def _table(tables: list[list[int]]) -> Array:
+    """Page tables side by side, each filled up with the page of zeros."""
+    wide = max(1, *(len(t) for t in tables))
+    return np.array([t + [0] * (wide - len(t)) for t in tables])
