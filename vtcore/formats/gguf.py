@@ -15,7 +15,7 @@ import numpy as np
 
 from vtcore.errors import GGUFError
 from vtcore.formats.gguf_values import LONGEST_NAME, Cursor, read_values
-from vtcore.formats.metadata import Metadata
+from vtcore.formats.metadata import Metadata, short
 from vtcore.formats.raw import RawTensor, impossible_shape, map_file
 from vtcore.quant import FORMATS, BlockFormat
 
@@ -101,7 +101,7 @@ def _read_infos(cursor: Cursor, n: int) -> list[Info]:
     for i in range(n):
         cursor.what = f"tensor {i + 1} of {n}"
         name = cursor.text(LONGEST_NAME)
-        cursor.what = f"tensor {name!r}"
+        cursor.what = f"tensor {short(name)}"
         if name in infos:
             cursor.fail("it comes twice; tensor names are unique")
         infos[name] = _read_info(cursor, name)
@@ -137,7 +137,7 @@ def _place(cursor: Cursor, infos: list[Info], alignment: int) -> dict[str, RawTe
     """The tensors' bytes: aligned, inside the file, apart from one another."""
     start, tensors = -(-cursor.at // alignment) * alignment, {}
     for info in infos:
-        cursor.what, begin = f"tensor {info.name!r}", start + info.offset
+        cursor.what, begin = f"tensor {short(info.name)}", start + info.offset
         if info.offset % alignment:
             cursor.fail(f"its offset {info.offset} is not a multiple of the alignment {alignment}")
         if begin + info.nbytes > len(cursor.data):
@@ -151,8 +151,8 @@ def _place(cursor: Cursor, infos: list[Info], alignment: int) -> dict[str, RawTe
 def _check_apart(cursor: Cursor, infos: list[Info]) -> None:
     for first, second in pairwise(sorted((i for i in infos if i.nbytes), key=lambda i: i.offset)):
         if first.offset + first.nbytes > second.offset:
-            cursor.what = f"tensor {second.name!r}"
-            cursor.fail(f"its offset {second.offset} is inside tensor {first.name!r}, which ends at {first.offset + first.nbytes}")
+            cursor.what = f"tensor {short(second.name)}"
+            cursor.fail(f"its offset {second.offset} is inside tensor {short(first.name)}, which ends at {first.offset + first.nbytes}")
 
 
 def _join(path: Path, one: GGUF, count: int) -> GGUF:
@@ -167,7 +167,7 @@ def _join(path: Path, one: GGUF, count: int) -> GGUF:
         _check_part(part, number, count)
         for name, tensor in part.tensors.items():
             if name in tensors:
-                raise GGUFError(f"tensor {name!r} is in {tensors[name].source} and again in {tensor.source}")
+                raise GGUFError(f"tensor {short(name)} is in {tensors[name].source} and again in {tensor.source}")
             tensors[name] = tensor
     total = parts[0].metadata.integer("split.tensors.count")
     if total != len(tensors):

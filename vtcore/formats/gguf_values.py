@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 import numpy as np
 
 from vtcore.errors import GGUFError
+from vtcore.formats.metadata import short
 
 Array = np.ndarray[Any, Any]
 SCALARS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?", 10: "u8", 11: "i8", 12: "f8"}
@@ -161,7 +162,7 @@ class Values(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         if key not in self._decoded:
             place = self._places[key]
-            self._decoded[key] = decode(Cursor(self._data, self._source, place.at, f"key {key!r}"), place.kind)
+            self._decoded[key] = decode(Cursor(self._data, self._source, place.at, f"key {short(key)}"), place.kind)
         return self._decoded[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -180,7 +181,7 @@ def read_values(cursor: Cursor, n: int) -> Values:
     for i in range(n):
         cursor.what = f"key {i + 1} of {n}"
         key = cursor.text(LONGEST_NAME)
-        cursor.what = f"key {key!r}"
+        cursor.what = f"key {short(key)}"
         if key in places:
             cursor.fail("it comes twice; keys are unique")
         kind = cursor.u32()

@@ -32,10 +32,12 @@ def _listed(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(map(test, value))
 
 
-def shortly(value: Any) -> str:
+def short(value: Any) -> str:
     """A value as a message shows it: never long, whatever it is."""
     if isinstance(value, (list, tuple)) and len(value) > 8:
         return f"a list of {len(value)} values"
+    if isinstance(value, dict):
+        return f"an object of {len(value)} keys"
     text = repr(value[:80] if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -68,7 +70,7 @@ class Metadata(Mapping[str, Any]):
         """The error for a key whose value is not what is needed, or that isn't there."""
         if key not in self:
             return ConfigError(f"{self.source} lacks {key!r}: {expected} is needed")
-        return ConfigError(f"{self.source}: {key!r} is {shortly(self[key])}; {expected} is needed")
+        return ConfigError(f"{self.source}: {key!r} is {short(self[key])}; {expected} is needed")
 
     def _read(self, key: str, test: Callable[[Any], bool], expected: str, default: Any) -> Any:
         if default is not REQUIRED and key not in self:

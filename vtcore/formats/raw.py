@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.errors import CheckpointError
+from vtcore.errors import CheckpointError, VtcoreError
 from vtcore.quant.blocks import BlockFormat, Blocks
 
 Array = np.ndarray[Any, Any]
 LARGEST = 1 << 56  # elements: more than any file holds, few enough that no size in bytes overflows 63 bits
 
 
-def map_file(path: Path, error: type[CheckpointError]) -> Array:
+def map_file(path: Path, error: type[VtcoreError]) -> Array:
     """The bytes of a file as a read-only uint8 [size] view of it. Raises `error` where it can't be opened or is no regular file."""
     try:
         status = path.stat()
@@ -31,10 +31,11 @@ def map_file(path: Path, error: type[CheckpointError]) -> Array:
 
 def impossible_shape(shape: tuple[int, ...]) -> str | None:
     """Why no array has this shape, whatever file it is in; None if one may."""
+    shown = str(list(shape))[:80]
     if any(n < 0 for n in shape):
-        return f"shape {list(shape)} has a negative size"
+        return f"shape {shown} has a negative size"
     if prod(n for n in shape if n) > LARGEST:
-        return f"shape {list(shape)} has over 2**56 elements"
+        return f"shape {shown} has over 2**56 elements"
     return None
 
 
