@@ -20,6 +20,7 @@ Errors = Callable[[], Iterator[tuple[Call, str]]]  # (a call that must raise OpE
 Check = Callable[..., str | None]  # what is wrong with a call's values beyond its signature, or None
 Rows = Callable[..., "np.ndarray[Any, Any] | None"]  # None: the host can't tell, so all
 REGISTRY: dict[str, Op] = {}
+SCALARS = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}  # a parameter's annotation -> what may stand there
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Op:
     writes: tuple[str, ...]  # the arguments that it changes in place: caches and states, nothing else
     touches: Mapping[str, Rows]  # of an argument in pages or slots: the rows that a call reads or writes
     parameters: Mapping[str, Any] = field(repr=False)  # name -> default, or inspect.Parameter.empty
+    scalars: Mapping[str, str] = field(repr=False, default_factory=dict)  # name -> a key of SCALARS
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return RUNNER.get()(self, self.bind(*args, **kwargs))
@@ -81,6 +83,10 @@ class Op:
     def validate(self, call: Call) -> dict[str, Any]:
         """The sizes of the call's axes; OpError where it breaks the signature or the op's own rules."""
         sizes = self.signature.bind(self.name, call)
+        for name, kind in self.scalars.items():
+            value = call[name]
+            if not isinstance(value, SCALARS[kind]) or isinstance(value, bool) != (kind == "bool"):
+                raise OpError(f"{self.name}: {name} is {type(value).__name__} {value!r:.40}; it must be a Python {kind}")
         sizes.update((n, v) for n, v in call.items() if type(v) is int)  # so that a result's axis may be a number such as k
         if self.check is not None and (wrong := self.check(**call)):
             raise OpError(f"{self.name}: {wrong}")
@@ -94,6 +100,11 @@ def run_definition(op: Op, call: Call) -> Any:
 
 
 RUNNER: ContextVar[Callable[[Op, Call], Any]] = ContextVar("runner", default=run_definition)
+
+
+def _scalars(reference: Callable[..., Any]) -> dict[str, str]:
+    kinds = {n: getattr(p.annotation, "__name__", str(p.annotation)) for n, p in inspect.signature(reference).parameters.items()}
+    return {n: kind for n, kind in kinds.items() if kind in SCALARS}
 
 
 def op(
@@ -113,9 +124,8 @@ def op(
     def register(reference: Callable[..., Any]) -> Op:
         quiet = np.errstate(all="ignore")(reference)
         parameters = {n: p.default for n, p in inspect.signature(reference).parameters.items()}
-        spec = Op(
-            reference.__name__, Signature.parse(signature), quiet, samples, tolerance, errors, check, writes, touches or {}, parameters
-        )
+        arrays, scalars = Signature.parse(signature), _scalars(reference)
+        spec = Op(reference.__name__, arrays, quiet, samples, tolerance, errors, check, writes, touches or {}, parameters, scalars)
         if unknown := (set(spec.signature.arguments) | set(writes) | set(spec.touches)) - set(parameters):
             raise ValueError(f"op {spec.name!r} declares {', '.join(sorted(unknown))}, which its function doesn't take")
         if REGISTRY.setdefault(spec.name, spec) is not spec:

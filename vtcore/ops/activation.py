@@ -3,75 +3,149 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from vtcore.op import Array, op
+from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, sigmoid, wide
-from vtcore.ops.inputs import nothing, nothing_wrong
+from vtcore.ops.inputs import arrays, cut, normal, ones, sixteen, turned
+from vtcore.ops.rules import positive
+
+CURVE = Tolerance(
+    {"float32": 2e-6}, "float32 exp, tanh or erf within 2 ulp, and the operations around it: about 20 ulp of the row's largest"
+)
+POINTS = np.linspace(-12, 12, 97, dtype=np.float32).reshape(1, 97)  # both tails and the bend
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+def _values(rng: np.random.Generator) -> Iterator[Call]:
+    for x in (*arrays(rng), POINTS):
+        yield {"x": x}
+    yield from sixteen({"x": normal(rng, 3, 65, magnitude=4)})
+
+
+def _values_and_infinity(rng: np.random.Generator) -> Iterator[Call]:
+    yield from _values(rng)
+    yield {"x": np.array([math.inf, -math.inf, math.nan], np.float32)}
+
+
+def _value_errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": np.ones(3, np.int32)}, "x is int32; it must be float32, float16 or bfloat16"
+    yield {"x": 1.0}, "x is float"
+
+
+def _gated(rng: np.random.Generator) -> Iterator[Call]:
+    for gate in (*arrays(rng), POINTS):
+        yield {"gate": gate, "up": normal(rng, *gate.shape)}
+    both = normal(rng, 5, 192)
+    yield {"gate": both[:, :96], "up": both[:, 96:]}
+    yield {"gate": cut(normal(rng, 4, 33)), "up": turned(normal(rng, 4, 33))}
+    yield from sixteen({"gate": normal(rng, 3, 65), "up": normal(rng, 3, 65)})
+
+
+def _gated_errors() -> Iterator[tuple[Call, str]]:
+    yield {"gate": ones(2, 8), "up": ones(2, 7)}, "up has shape [2, 7]; the axes in place of ... must be [2, 8]"
+    yield {"gate": ones(2, 8), "up": ones(8)}, "up has shape [8]"
+    yield {"gate": np.ones(8), "up": ones(8)}, "gate is float64"
+
+
+@op("x[...] -> [...]", samples=_values, errors=_value_errors, tolerance=CURVE)
 def silu(x: Array) -> Array:
     """x * sigmoid(x). x [...]. Elfwing, Uchibe and Doya, 2017."""
     return narrow(_silu(wide(x)))
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("x[...] -> [...]", samples=_values, errors=_value_errors, tolerance=CURVE)
 def gelu(x: Array) -> Array:
     """x * the normal distribution's share below x: x / 2 * (1 + erf(x / sqrt(2))). x [...]. Hendrycks and Gimpel, 2016."""
     return narrow(_gelu(wide(x)))
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("x[...] -> [...]", samples=_values, errors=_value_errors, tolerance=CURVE)
 def gelu_tanh(x: Array) -> Array:
     """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))): gelu, approximated. x [...]. Hendrycks and Gimpel, 2016."""
     return narrow(_gelu_tanh(wide(x)))
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("x[...] -> [...]", samples=_values, errors=_value_errors, tolerance=CURVE)
 def quick_gelu(x: Array) -> Array:
     """x * sigmoid(1.702 x). x [...]. Hendrycks and Gimpel, 2016."""
     return narrow(_quick_gelu(wide(x)))
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("x[...] -> [...]", samples=_values_and_infinity, errors=_value_errors, tolerance=CURVE)
 def relu(x: Array) -> Array:
     """max(x, 0). x [...]."""
     return narrow(np.maximum(wide(x), 0))
 
 
-@op("x[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("x[...] -> [...]", samples=_values_and_infinity, errors=_value_errors, tolerance=CURVE)
 def relu_squared(x: Array) -> Array:
     """max(x, 0)^2. x [...]. Primer, So and others, 2021."""
     return narrow(np.maximum(wide(x), 0) ** 2)
 
 
-@op("gate[...], up[...] -> [...]", samples=nothing, errors=nothing_wrong)
+def _silu_samples(rng: np.random.Generator) -> Iterator[Call]:
+    yield from _gated(rng)
+    for limit in (7.0, 0.5):
+        yield {"gate": normal(rng, 4, 64, magnitude=8), "up": normal(rng, 4, 64, magnitude=8), "limit": limit}
+
+
+def _silu_errors() -> Iterator[tuple[Call, str]]:
+    yield from _gated_errors()
+    yield {"gate": ones(2), "up": ones(2), "limit": 0.0}, "limit is 0.0; it must be over 0"
+
+
+@op(
+    "gate[...], up[...] -> [...]",
+    samples=_silu_samples,
+    errors=_silu_errors,
+    tolerance=CURVE,
+    check=lambda limit, **_: positive(limit=limit),
+)
 def silu_mul(gate: Array, up: Array, limit: float = math.inf) -> Array:
     """silu(min(gate, limit)) * clip(up, -limit, limit): SwiGLU. gate and up [...]."""
     return narrow(_silu(np.minimum(wide(gate), limit)) * np.clip(wide(up), -limit, limit))
 
 
-@op("gate[...], up[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("gate[...], up[...] -> [...]", samples=_gated, errors=_gated_errors, tolerance=CURVE)
 def gelu_mul(gate: Array, up: Array) -> Array:
     """gelu_tanh(gate) * up. gate and up [...]."""
     return narrow(_gelu_tanh(wide(gate)) * wide(up))
 
 
-@op("gate[...], up[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("gate[...], up[...] -> [...]", samples=_gated, errors=_gated_errors, tolerance=CURVE)
 def gelu_erf_mul(gate: Array, up: Array) -> Array:
     """gelu(gate) * up, with erf. gate and up [...]."""
     return narrow(_gelu(wide(gate)) * wide(up))
 
 
-@op("gate[...], up[...] -> [...]", samples=nothing, errors=nothing_wrong)
+@op("gate[...], up[...] -> [...]", samples=_gated, errors=_gated_errors, tolerance=CURVE)
 def quick_gelu_mul(gate: Array, up: Array) -> Array:
     """quick_gelu(gate) * up. gate and up [...]."""
     return narrow(_quick_gelu(wide(gate)) * wide(up))
 
 
-@op("gate[...], up[...] -> [...]", samples=nothing, errors=nothing_wrong)
+def _oai_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for call in _gated(rng):
+        yield call | {"alpha": 1.702, "limit": 7.0}
+    yield {"gate": normal(rng, 4, 64, magnitude=8), "up": normal(rng, 4, 64, magnitude=8), "alpha": 1.0, "limit": 3.0}
+    yield {"gate": POINTS, "up": POINTS, "alpha": 1.702, "limit": math.inf}
+
+
+def _oai_errors() -> Iterator[tuple[Call, str]]:
+    for call, words in _gated_errors():
+        yield call | {"alpha": 1.702, "limit": 7.0}, words
+    yield {"gate": ones(2), "up": ones(2), "alpha": 1.702, "limit": -7.0}, "limit is -7.0"
+
+
+@op(
+    "gate[...], up[...] -> [...]",
+    samples=_oai_samples,
+    errors=_oai_errors,
+    tolerance=CURVE,
+    check=lambda limit, **_: positive(limit=limit),
+)
 def swiglu_oai(gate: Array, up: Array, alpha: float, limit: float) -> Array:
     """g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and u = clip(up, -limit, limit). gate and up [...]. gpt-oss, 2025."""
     g, u = np.minimum(wide(gate), limit), np.clip(wide(up), -limit, limit)

@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from vtcore.op import Array, op
+from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow
-from vtcore.ops.inputs import nothing, nothing_wrong
-from vtcore.quant.blocks import as_float32
+from vtcore.ops.inputs import blocks, cut, extreme, ints, normal, ones, sixteen
+from vtcore.ops.rules import inside
+from vtcore.quant.blocks import FORMATS, as_float32
+
+VALUES = Tolerance({"float32": 1e-6}, "values are copied, or one float32 operation away from what is stored")
 
 
-def _ids_in_range(table: Array, ids: Array) -> str | None:
-    return outside("ids", ids, 0, table.shape[0])
+def _embedding_samples(rng: np.random.Generator) -> Iterator[Call]:
+    table = normal(rng, 11, 48)
+    for shape in ((1,), (7,), (2, 3), (0,), ()):
+        yield {"table": table, "ids": rng.integers(0, 11, shape).astype(np.int32)}
+    yield {"table": extreme(rng, 4, 33), "ids": ints(3, 0, 0, 3)}
+    yield {"table": cut(table), "ids": ints(10, 0)}
+    yield from sixteen({"table": table, "ids": ints(1, 2)})
+    for fmt in FORMATS.values():
+        yield {"table": blocks(rng, 5, 2 * fmt.block, fmt), "ids": ints(4, 0, 0)}
 
 
-def outside(name: str, index: Array, low: int, high: int) -> str | None:
-    """What is wrong with an index array whose values the host has: one that is not in [low, high)."""
-    if not isinstance(index, np.ndarray) or not index.size or (index.min() >= low and index.max() < high):
-        return None
-    wrong = index[(index < low) | (index >= high)].flat[0]
-    return f"{name} holds {wrong}; it must be in [{low}, {high})"
+def _embedding_errors() -> Iterator[tuple[Call, str]]:
+    yield {"table": ones(4, 8), "ids": ints(0, 4)}, "ids holds 4; it must be in [0, 4)"
+    yield {"table": ones(4, 8), "ids": ints(-1)}, "ids holds -1"
+    yield {"table": ones(4, 8), "ids": ones(2)}, "ids is float32; it must be an integer type"
+    yield {"table": ones(8), "ids": ints(0)}, "table has shape [8]"
 
 
-@op("table[N H]:w, ids[...]:i -> [... H]", samples=nothing, errors=nothing_wrong, check=_ids_in_range)
+@op(
+    "table[N H]:w, ids[...]:i -> [... H]",
+    samples=_embedding_samples,
+    errors=_embedding_errors,
+    tolerance=VALUES,
+    check=lambda table, ids: inside("ids", ids, 0, table.shape[0]),
+)
 def embedding(table: Array, ids: Array) -> Array:
     """table[ids]: rows of a dense or quantised table [N H], as float32. ids [...] in [0, N)."""
     return narrow(as_float32(table[ids]))
 
 
-def _rows_in_range(x: Array, rows: Array, **_: object) -> str | None:
-    return outside("rows", rows, -1, x.shape[0])
+def _place_samples(rng: np.random.Generator) -> Iterator[Call]:
+    x = normal(rng, 6, 33)
+    for add in (False, True):
+        yield {"x": x, "rows": ints(4, 0, 5), "values": normal(rng, 3, 33), "add": add}
+        yield {"x": x, "rows": ints(2, -1, 2, -1), "values": normal(rng, 4, 33), "add": add}
+    yield {"x": x, "rows": ints(), "values": normal(rng, 0, 33)}
+    yield {"x": normal(rng, 0, 8), "rows": ints(-1), "values": normal(rng, 1, 8)}
+    yield {"x": cut(x), "rows": ints(1), "values": cut(normal(rng, 1, 33))}
+    yield from sixteen({"x": x, "rows": ints(1, 3), "values": normal(rng, 2, 33), "add": True})
 
 
-@op("x[T H], rows[N]:i, values[N H] -> [T H]", samples=nothing, errors=nothing_wrong, check=_rows_in_range)
+def _place_errors() -> Iterator[tuple[Call, str]]:
+    good = {"x": ones(4, 8), "rows": ints(0, 1), "values": ones(2, 8)}
+    yield good | {"rows": ints(0, 4)}, "rows holds 4; it must be in [-1, 4)"
+    yield good | {"rows": ints(-2, 0)}, "rows holds -2"
+    yield good | {"rows": ints(0)}, "axis N of values"
+    yield good | {"add": 1}, "add is int 1; it must be a Python bool"
+
+
+@op(
+    "x[T H], rows[N]:i, values[N H] -> [T H]",
+    samples=_place_samples,
+    errors=_place_errors,
+    tolerance=VALUES,
+    check=lambda x, rows, **_: inside("rows", rows, -1, x.shape[0]),
+)
 def place(x: Array, rows: Array, values: Array, add: bool = False) -> Array:
     """A copy of x with values[n] put in row rows[n], or added to it; -1 is nowhere. Of a row that is named twice the last counts, or both.
 

@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from vtcore.op import Array, op
+from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, product, wide
-from vtcore.ops.inputs import nothing, nothing_wrong
-from vtcore.quant.blocks import BlockFormat
+from vtcore.ops.inputs import blocks, cut, normal, ones, sixteen, turned
+from vtcore.quant.blocks import FORMATS, BlockFormat
 
 Q8_BLOCK = 32  # activations that share a scale
+SUMS = Tolerance({"float32": 2e-5}, "float32 sums of up to 2048 products in another order: under 200 ulp of the largest output of the row")
+SHAPES = (((1,), 64, 64), ((3,), 127, 33), ((2, 3), 96, 80), ((), 48, 24), ((17,), 576, 40), ((2,), 2048, 16), ((0,), 32, 8))
 
 
-@op("x[... K], weight[N K]:w, bias[N]? -> [... N]", samples=nothing, errors=nothing_wrong)
+def _dense_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for lead, k, n in SHAPES:
+        yield {"x": normal(rng, *lead, k), "weight": normal(rng, n, k)}
+    call = {"x": normal(rng, 5, 80), "weight": normal(rng, 48, 80), "bias": normal(rng, 48)}
+    yield call
+    yield from sixteen(call)
+    yield {"x": call["x"], "weight": call["weight"].astype(np.float16), "bias": None}
+    yield {"x": cut(call["x"]), "weight": cut(call["weight"])}
+    yield {"x": turned(call["x"]), "weight": call["weight"][::3]}
+    yield {"x": normal(rng, 3, 80, magnitude=1e4), "weight": normal(rng, 48, 80, magnitude=1e-4)}
+
+
+def _quantised_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for fmt in FORMATS.values():
+        for rows, n, k in ((1, 8, 2 * fmt.block), (3, 5, max(fmt.block, 96 // fmt.block * fmt.block))):
+            yield {"x": normal(rng, rows, k), "weight": blocks(rng, n, k, fmt), "bias": normal(rng, n) if rows > 1 else None}
+
+
+def _samples(rng: np.random.Generator) -> Iterator[Call]:
+    yield from _dense_samples(rng)
+    yield from _quantised_samples(rng)
+
+
+def _errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": ones(2, 8), "weight": ones(4, 7)}, "axis K of weight [4, 7] is 7; it must be 8"
+    yield {"x": ones(2, 8), "weight": ones(8)}, "weight has shape [8]"
+    yield {"x": ones(2, 8), "weight": np.ones((4, 8), np.int8)}, "weight is int8"
+    yield {"x": ones(2, 8), "weight": ones(4, 8), "bias": ones(8)}, "axis N of bias"
+    yield {"x": blocks(np.random.default_rng(0), 2, 32, FORMATS["Q8_0"]), "weight": ones(4, 32)}, "x is Q8_0"
+
+
+@op("x[... K], weight[N K]:w, bias[N]? -> [... N]", samples=_samples, errors=_errors, tolerance=SUMS)
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight^T + bias: every product and sum in float64, one rounding at the end.
 
@@ -21,13 +56,34 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return narrow(out if bias is None else out + wide(bias)).reshape(*x.shape[:-1], weight.shape[0])
 
 
+def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
+    yield from _quantised_samples(rng)
+    weight, k = blocks(rng, 6, 96, FORMATS["Q4_1"]), 96
+    yield {"x": normal(rng, 2, 3, k), "weight": weight, "bias": normal(rng, 6)}
+    yield {"x": ones(0, k), "weight": weight}
+    yield {"x": normal(rng, k), "weight": weight[::2]}
+    yield {"x": cut(normal(rng, 4, k)), "weight": weight}
+    yield from sixteen({"x": normal(rng, 2, k), "weight": weight, "bias": normal(rng, 6)})
+    x = normal(rng, 5, k)
+    x[0], x[1, :32], x[2] = 0, 0, np.arange(k) - 48  # a zero row, a zero block, and ties between two codes
+    x[3, 40], x[4, :32] = 1e4, 1e-42  # one value that takes all of its block's range, and a scale that is subnormal
+    yield {"x": x, "weight": weight}
+
+
+def _q8_errors() -> Iterator[tuple[Call, str]]:
+    weight = blocks(np.random.default_rng(0), 4, 64, FORMATS["Q4_0"])
+    yield {"x": ones(2, 64), "weight": ones(4, 64)}, "linear takes dense weights"
+    yield {"x": ones(2, 32), "weight": weight}, "axis K of weight [4, 64] is 64; it must be 32"
+    yield {"x": ones(2, 64), "weight": weight, "bias": ones(5)}, "axis N of bias"
+
+
 def _integers_only(weight: Array, **_: object) -> str | None:
     if not isinstance(weight.dtype, BlockFormat):
         return f"weight is {weight.dtype}; it must be quantised (linear takes dense weights)"
     return None if weight.dtype.codes else f"weight is {weight.dtype}, which has no integer form; use linear"
 
 
-@op("x[... K], weight[N K]:w, bias[N]? -> [... N]", samples=nothing, errors=nothing_wrong, check=_integers_only)
+@op("x[... K], weight[N K]:w, bias[N]? -> [... N]", samples=_q8_samples, errors=_q8_errors, tolerance=SUMS, check=_integers_only)
 def linear_q8(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight^T + bias with activations rounded to 8 bits: what llama.cpp computes, in one fixed order.
 
@@ -58,7 +114,7 @@ def quantize_q8(row: Array) -> tuple[Array, Array]:
 def _q8_row(row: Array, code: Array, scale: Array, offset: Array | None) -> Array:
     q, d = quantize_q8(row)
     q = q.reshape(code.shape[1:])
-    dot = np.einsum("nbw,bw->nb", code, q, dtype=np.int64)
+    dot = np.einsum("nbw,bw->nb", code, q)  # fits: 32 * 127 * |code| is under 2^31
     blocks = d * _left_to_right((scale * dot.astype(np.float32)).reshape(len(code), len(d), -1))
     if offset is not None:
         total = q.sum(-1).astype(np.float32)
@@ -74,7 +130,21 @@ def _left_to_right(x: Array) -> Array:
     return out
 
 
-@op("x[T H A], weight[H A B] -> [T H B]", samples=nothing, errors=nothing_wrong)
+def _head_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for t, h, a, b in ((1, 4, 128, 512), (5, 3, 33, 17), (0, 2, 16, 8), (7, 1, 64, 1)):
+        yield {"x": normal(rng, t, h, a), "weight": normal(rng, h, a, b)}
+    call = {"x": normal(rng, 3, 4, 24), "weight": normal(rng, 4, 24, 16)}
+    yield {"x": cut(call["x"]), "weight": turned(call["weight"])}
+    yield from sixteen(call)
+
+
+def _head_errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": ones(2, 3, 8), "weight": ones(4, 8, 5)}, "axis H of weight"
+    yield {"x": ones(2, 3, 8), "weight": ones(3, 5, 8)}, "axis A of weight"
+    yield {"x": ones(2, 24), "weight": ones(3, 8, 5)}, "x has shape [2, 24]; it must have 3 axes"
+
+
+@op("x[T H A], weight[H A B] -> [T H B]", samples=_head_samples, errors=_head_errors, tolerance=SUMS)
 def per_head(x: Array, weight: Array) -> Array:
     """x[t, h] @ weight[h]: each head has a matrix of its own. x [T H A], weight [H A B], result [T H B].
 
