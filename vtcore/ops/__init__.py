@@ -17,21 +17,17 @@ from vtcore.ops.attention import attention, paged_attention, write_pages
 from vtcore.ops.elementwise import add, concat, mul, scale, sigmoid_mul, softcap
 from vtcore.ops.embedding import embedding, place
 from vtcore.ops.linear import linear, linear_q8, per_head
-from vtcore.ops.norm import add_rms_norm, l2_norm, layer_norm, rms_norm
-from vtcore.ops.rope import dynamic_angles, rope_angles, rotate
-from vtcore.ops.sampling import (
+from vtcore.ops.logits import (
     apply_logit_bias,
     apply_min_p,
     apply_penalties,
     apply_temperature,
     apply_token_mask,
     apply_top_k_top_p,
-    argmax,
-    log_softmax,
-    random_sample,
-    softmax,
-    top_k,
 )
+from vtcore.ops.norm import add_rms_norm, l2_norm, layer_norm, rms_norm
+from vtcore.ops.rope import dynamic_angles, rope_angles, rotate
+from vtcore.ops.sampling import argmax, log_softmax, random_sample, softmax, top_k
 
 __all__ = [
     "add", "add_rms_norm", "apply_logit_bias", "apply_min_p", "apply_penalties", "apply_temperature", "apply_token_mask",

@@ -54,6 +54,18 @@ def arrays(rng: np.random.Generator) -> Iterator[Array]:
     yield turned(normal(rng, 6, 33))
 
 
+def vocabularies(rng: np.random.Generator) -> Iterator[Array]:
+    """[R V] of vocabularies: tiny, odd, real; one row, several, none; with ties, with excluded tokens, with nothing but them."""
+    for r, v in ((1, 8), (3, 127), (2, 4099), (0, 16), (4, 1)):
+        yield normal(rng, r, v, magnitude=4)
+    yield rng.integers(-3, 3, (4, 33)).astype(np.float32)
+    x = normal(rng, 3, 40, magnitude=1e4)
+    x[0, ::2], x[1] = -np.inf, -np.inf
+    yield x
+    yield cut(normal(rng, 3, 24))
+    yield turned(normal(rng, 3, 24))
+
+
 def sixteen(call: Call) -> Iterator[Call]:
     """The same call with its float32 arrays in float16, then in bfloat16."""
     for dtype in SIXTEEN:
@@ -88,9 +100,38 @@ def pool(name: str) -> Array:
     return usable
 
 
-def nothing(rng: np.random.Generator) -> Iterator[Call]:
-    yield from ()
+def paged(
+    rng: np.random.Generator,
+    tokens: Sequence[int],
+    lengths: Sequence[int],
+    heads: tuple[int, int],
+    width: tuple[int, int],
+    page: int,
+    idle: int = 0,
+) -> Call:
+    """A batch for paged_attention: request r has lengths[r] tokens, the last tokens[r] of which are its rows; then `idle` rows of none.
 
-
-def nothing_wrong() -> Iterator[tuple[Call, str]]:
-    yield from ()
+    heads of q and of K; width of K and of V. Pages lie in random order; what no token may see is large, so that it shows."""
+    need = [-(-n // page) for n in lengths]
+    numbers, columns = rng.permutation(sum(need)) + 1, max(need, default=0) + 1
+    table, k, v = (
+        np.zeros((len(lengths), columns), np.int32),
+        *(np.full((sum(need) + 2, page, heads[1], w), 1e3, np.float32) for w in width),
+    )
+    for r, (n, begin) in enumerate(zip(lengths, np.cumsum([0, *need]), strict=False)):
+        table[r, : need[r]] = own = numbers[begin : begin + need[r]]
+        for pages in (k, v):
+            values = np.full((len(own) * page, *pages.shape[2:]), 1e3, np.float32)
+            values[:n] = normal(rng, n, *pages.shape[2:])
+            pages[own] = values.reshape(-1, *pages.shape[1:])
+    index = [np.arange(n - new, n) for n, new in zip(lengths, tokens, strict=True)]
+    return {
+        "q": normal(rng, sum(tokens) + idle, heads[0], width[0]),
+        "k_pages": k,
+        "v_pages": v,
+        "table": table,
+        "starts": np.cumsum([0, *tokens]).astype(np.int32),
+        "lengths": ints(*lengths),
+        "until": np.concatenate([*index, np.zeros(idle)]).astype(np.int32),
+        "scale": width[0] ** -0.5,
+    }

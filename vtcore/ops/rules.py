@@ -25,6 +25,13 @@ def inside(name: str, array: Any, low: float, high: float) -> str | None:
     return f"{name} holds {wrong.flat[0]}; it must be in [{low}, {high})" if wrong.size else None
 
 
+def between(name: str, array: Any, low: float, high: float) -> str | None:
+    """Values must be in [low, high]."""
+    if not isinstance(array, np.ndarray) or ((array >= low) & (array <= high)).all():
+        return None
+    return f"{name} holds {array[~((array >= low) & (array <= high))].flat[0]}; it must be in [{low}, {high}]"
+
+
 def rising(name: str, starts: Any, last: int) -> str | None:
     """Borders of consecutive runs of rows: never falling, in [0, last]."""
     if isinstance(starts, np.ndarray) and starts.size and (np.diff(starts) < 0).any():

@@ -1,87 +1,40 @@
-"""From logits to tokens. Rows are requests [R], columns the vocabulary [V]; the parameters of a row are its own."""
+"""From logits to probabilities and tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from vtcore.op import Array, op
+from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, shares, wide
-from vtcore.ops.inputs import nothing, nothing_wrong
+from vtcore.ops.inputs import arrays, ints, normal, ones, sixteen, vocabularies
+from vtcore.ops.rules import first, inside, unless
 
-GREEDY = 1e-5  # a temperature below this means: take the best, so the logits stay as they are
-
-
-@op(
-    "logits[R V], prompt_seen[R V]:b, counts[R V]:i, repetition[R], frequency[R], presence[R] -> [R V]",
-    samples=nothing,
-    errors=nothing_wrong,
-)
-def apply_penalties(logits: Array, prompt_seen: Array, counts: Array, repetition: Array, frequency: Array, presence: Array) -> Array:
-    """Make tokens that occurred less likely. logits, prompt_seen and counts [R V]; repetition, frequency and presence [R].
-
-    Repetition, for tokens of the prompt or the output: logit / penalty if it is positive, else logit * penalty, once (CTRL, Keskar and
-    others, 2019). Then, for tokens of the output: minus frequency * count, minus presence."""
-    x, rate, used = wide(logits), wide(repetition)[:, None], counts > 0
-    x = np.where(prompt_seen | used, np.where(x > 0, x / rate, x * rate), x)
-    return narrow(x - wide(frequency)[:, None] * counts - wide(presence)[:, None] * used)
+INF = np.inf
+SHARE = Tolerance({"float32": 1e-5}, "float32 exponentials and their sum in another order: under 100 ulp of the row's largest")
+CHOSEN = Tolerance({"float32": 0.0}, "values are picked and indices are equal", atol=0.0)
 
 
-@op("logits[R V], rows[N]:i, ids[N]:i, values[N] -> [R V]", samples=nothing, errors=nothing_wrong)
-def apply_logit_bias(logits: Array, rows: Array, ids: Array, values: Array) -> Array:
-    """logits[rows[n], ids[n]] + values[n], for each n; what is named twice gets both. logits [R V]; rows, ids and values [N]."""
-    out = wide(logits)
-    np.add.at(out, (rows, ids), wide(values))
-    return narrow(out)
+def _row_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for x in (*arrays(rng), *vocabularies(rng), np.array([[INF, 0, 1], [np.nan, 0, 1], [-INF, -INF, -INF], [-INF, 0, 0]], np.float32)):
+        yield {"x": x}
+    yield {"x": ones(2, 0)}
+    yield from sixteen({"x": normal(rng, 3, 33, magnitude=8)})
 
 
-@op("logits[R V], mask[R V]:b -> [R V]", samples=nothing, errors=nothing_wrong)
-def apply_token_mask(logits: Array, mask: Array) -> Array:
-    """-inf where the mask is true, else the logit: true excludes. logits and mask [R V]."""
-    return narrow(np.where(mask, -np.inf, wide(logits)))
+def _row_errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": np.ones((2, 8), np.int32)}, "x is int32"
+    yield {"x": np.float32(1)}, "at least 1"
 
 
-@op("logits[R V], temperature[R] -> [R V]", samples=nothing, errors=nothing_wrong)
-def apply_temperature(logits: Array, temperature: Array) -> Array:
-    """logits / temperature, row by row; a temperature under 1e-5 means greedy and leaves its row. logits [R V], temperature [R]."""
-    divisor = wide(temperature)
-    return narrow(wide(logits) / np.where(divisor < GREEDY, 1, divisor)[:, None])
-
-
-@op("logits[R V], k[R]:i, p[R] -> [R V]", samples=nothing, errors=nothing_wrong)
-def apply_top_k_top_p(logits: Array, k: Array, p: Array) -> Array:
-    """Keep each row's k best tokens, then of those the best that together reach probability p; the others become -inf.
-
-    logits [R V]; k [R] (k <= 0 or >= V: all), p [R] (p >= 1: all). All tokens equal to the k-th are kept. Then a token is kept while
-    those before it sum to less than p, in float64, by falling probability and among equals by index; the best always is.
-    The nucleus is that of Holtzman and others, 2019."""
-    out = wide(logits)
-    for row, best, share in zip(out, k, wide(p), strict=True):
-        if 0 < best < len(row):
-            row[row < np.sort(row)[-best]] = -np.inf
-        if share < 1:
-            order = np.argsort(-row, kind="stable")
-            before = np.cumsum(shares(row)[order]) - shares(row)[order]
-            row[order[1:][before[1:] >= share]] = -np.inf
-    return narrow(out)
-
-
-@op("logits[R V], min_p[R] -> [R V]", samples=nothing, errors=nothing_wrong)
-def apply_min_p(logits: Array, min_p: Array) -> Array:
-    """-inf where the probability is under min_p times that of the row's best token: exp(logit - best) < min_p in float64.
-
-    logits [R V], min_p [R] (0: all kept). Nguyen and others, 2024."""
-    x = wide(logits)
-    ratio = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf))
-    return narrow(np.where(ratio < wide(min_p)[:, None], -np.inf, x))
-
-
-@op("x[... V] -> [... V]", samples=nothing, errors=nothing_wrong)
+@op("x[... V] -> [... V]", samples=_row_samples, errors=_row_errors, tolerance=SHARE)
 def softmax(x: Array) -> Array:
     """exp(x) / sum of exp(x) over the last axis. x [... V]. A row of -inf alone gives zeros; one with NaN or +inf gives NaN."""
     return narrow(shares(wide(x)))
 
 
-@op("x[... V] -> [... V]", samples=nothing, errors=nothing_wrong)
+@op("x[... V] -> [... V]", samples=_row_samples, errors=_row_errors, tolerance=SHARE)
 def log_softmax(x: Array) -> Array:
     """x - log(sum of exp(x)) over the last axis. x [... V]. A row of -inf alone stays so; one with NaN or +inf gives NaN."""
     rows = wide(x)
@@ -91,13 +44,46 @@ def log_softmax(x: Array) -> Array:
     return narrow(rows - np.log(np.where(total == 0, 1, total)))
 
 
-@op("x[... V] -> [...]:i", samples=nothing, errors=nothing_wrong)
+def _best_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for x in (*arrays(rng), *vocabularies(rng)):
+        yield {"x": x}
+    yield {"x": np.array([[1, 3, 3, 2], [-0.0, 0.0, -INF, 0.0], [-INF] * 4, [0, np.nan, 5, np.nan]], np.float32)}
+    yield from sixteen({"x": normal(rng, 3, 33)})
+
+
+def _best_errors() -> Iterator[tuple[Call, str]]:
+    yield from _row_errors()
+    yield {"x": ones(2, 0)}, "V is 0; there is nothing to choose from"
+
+
+def _some(x: Array, **_: object) -> str | None:
+    return unless(x.shape[-1] > 0, "V is 0; there is nothing to choose from")
+
+
+@op("x[... V] -> [...]:i", samples=_best_samples, errors=_best_errors, tolerance=CHOSEN, check=_some)
 def argmax(x: Array) -> Array:
     """The index of the largest value of the last axis, the lowest on ties; the first NaN where there is one. x [... V], V > 0."""
     return np.array(wide(x).argmax(-1), np.int32)
 
 
-@op("x[... V] -> [... k], [... k]:i", samples=nothing, errors=nothing_wrong)
+def _top_k_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for x in (*arrays(rng), *vocabularies(rng)):
+        yield {"x": x, "k": min(5, x.shape[-1])}
+    yield {"x": np.array([[1, 3, 3, 2], [-0.0, 0.0, -INF, 0.0], [-INF] * 4], np.float32), "k": 3}
+    yield from sixteen({"x": normal(rng, 3, 33), "k": 1})
+
+
+def _top_k_errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": ones(2, 8), "k": 9}, "k is 9; it must be in [1, 8]"
+    yield {"x": ones(2, 8), "k": 0}, "k is 0"
+    yield {"x": ones(2, 8), "k": 2.0}, "k is float"
+
+
+def _top_k_rules(x: Array, k: int) -> str | None:
+    return unless(1 <= k <= x.shape[-1], f"k is {k}; it must be in [1, {x.shape[-1]}]")
+
+
+@op("x[... V] -> [... k], [... k]:i", samples=_top_k_samples, errors=_top_k_errors, tolerance=CHOSEN, check=_top_k_rules)
 def top_k(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest values of the last axis, falling, and their indices; among equals the lowest index first. x [... V], k <= V."""
     rows = wide(x)
@@ -105,7 +91,31 @@ def top_k(x: Array, k: int) -> tuple[Array, Array]:
     return narrow(np.take_along_axis(rows, ids, -1)), np.array(ids, np.int32, order="C")
 
 
-@op("probs[R V], seeds[R]:i, steps[R]:i -> [R]:i", samples=nothing, errors=nothing_wrong)
+def _random_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for x in vocabularies(rng):
+        seeds = rng.integers(-(2**63), 2**63 - 1, len(x))
+        yield {"probs": narrow(shares(wide(x))), "seeds": seeds, "steps": rng.integers(0, 100, len(x)).astype(np.int32)}
+    call = {"probs": narrow(shares(normal(rng, 6, 33))), "seeds": np.array([0, 0, 1, -1, 42, 42]), "steps": ints(0, 1, 0, 0, 7, 7)}
+    yield call
+    yield {"probs": np.eye(3, 8, dtype=np.float32), "seeds": np.arange(3), "steps": ints(0, 1, 2)}
+    yield from sixteen(call)
+
+
+def _random_errors() -> Iterator[tuple[Call, str]]:
+    good = {"probs": ones(2, 8), "seeds": np.arange(2), "steps": ints(0, 1)}
+    yield good | {"seeds": ones(2)}, "seeds is float32; it must be an integer type"
+    yield good | {"steps": ints(0)}, "axis R of steps"
+    yield good | {"steps": ints(0, -1)}, "steps holds -1"
+    yield good | {"probs": ones(2, 0)}, "V is 0"
+
+
+@op(
+    "probs[R V], seeds[R]:i, steps[R]:i -> [R]:i",
+    samples=_random_samples,
+    errors=_random_errors,
+    tolerance=CHOSEN,
+    check=lambda probs, steps, **_: first(_some(probs), inside("steps", steps, 0, INF)),
+)
 def random_sample(probs: Array, seeds: Array, steps: Array) -> Array:
     """One token a row, each with its probability: argmax(prob / q) in float64, q from the exponential distribution; the exponential race.
 
