@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goldens.disguise import named
+from goldens.disguise import says
 from goldens.recipe import FULL, GROUPED, LLAMA, NEAR, SLIDING, SMALL, recipe, rope
 
 TIED = {"tie_word_embeddings": True}
@@ -14,6 +14,13 @@ recipe("llama_head_dim", "Llama", {**LLAMA, "head_dim": 24, "rope_parameters": r
 recipe("llama_tied", "Llama", {**LLAMA, **TIED, "num_key_value_heads": 4, "rope_parameters": rope()})
 recipe("llama_bfloat16", "Llama", {**LLAMA, "rope_parameters": rope()}, dtype="bfloat16", attempts=150)
 recipe("llama_rope_linear", "Llama", {**LLAMA, "rope_parameters": rope(kind="linear", factor=4.0)})
+ALPHA = 1000.0  # a larger base, in the words of checkpoints
+recipe(
+    "llama_rope_alpha",
+    "Llama",
+    {**LLAMA, "rope_parameters": rope(1e4 * ALPHA ** (16 / 14))},
+    disguise=says(rope_parameters=rope(kind="dynamic", alpha=ALPHA, factor=1.0)),
+)
 recipe(
     "llama_rope_dynamic",
     "Llama",
@@ -42,7 +49,7 @@ recipe(
     {**LLAMA, "head_dim": 24, "rope_parameters": rope(5e7, "dynamic", factor=6.0)},
     model="LlamaForCausalLM",
     config="InternLM3Config",
-    disguise=named("InternLM3ForCausalLM"),
+    disguise=says(architectures=["InternLM3ForCausalLM"]),
 )
 recipe("mistral", "Mistral", {**LLAMA, "head_dim": 24, "sliding_window": None, "rope_parameters": rope(1e6)})
 recipe("mistral_sliding", "Mistral", {**LLAMA, **WINDOW, "rope_parameters": rope()})
@@ -89,8 +96,11 @@ recipe(
     "Gemma2",
     {**GEMMA, **GROUPED, **CAPS, **WINDOW, "num_hidden_layers": 4, "query_pre_attn_scalar": 32, "rope_parameters": rope()},
 )
+recipe("gemma2_own_scale", "Gemma2", {**GEMMA, **GROUPED, **CAPS, **WINDOW, "query_pre_attn_scalar": 24, "rope_parameters": rope(3e4)})
 GEMMA3 = {**GEMMA, **WINDOW, "num_hidden_layers": 4, "query_pre_attn_scalar": 32, "layer_types": [SLIDING, SLIDING, FULL, SLIDING]}
 GEMMA3_NAMES = {"model": "Gemma3ForCausalLM", "config": "Gemma3TextConfig"}
 recipe("gemma3", "", {**GEMMA3, "rope_parameters": {SLIDING: rope(), FULL: rope(1e6)}}, **GEMMA3_NAMES)
 STRETCHED = {SLIDING: rope(), FULL: rope(1e6, "linear", factor=8.0)}
 recipe("gemma3_rope_linear", "", {**GEMMA3, "num_key_value_heads": 2, "rope_parameters": STRETCHED}, **GEMMA3_NAMES)
+SIX = {"num_hidden_layers": 7, "query_pre_attn_scalar": 24, "layer_types": [*[SLIDING] * 5, FULL, SLIDING]}
+recipe("gemma3_six", "", {**GEMMA3, **SIX, "rope_parameters": {SLIDING: rope(), FULL: rope(1e6)}}, **GEMMA3_NAMES)

@@ -52,6 +52,7 @@ def load(recipe: Recipe, config: Mapping[str, Any], weights: Mapping[str, Array]
 
 def forward(model: Any, tokens: list[int]) -> Array:
     """float32 [T, V]: the logits of every position, without a cache."""
+    forget(model)
     ids = torch.tensor([tokens])
     logits: Array = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits[0].float().numpy()
     return logits
@@ -59,10 +60,16 @@ def forward(model: Any, tokens: list[int]) -> Array:
 
 def greedy(model: Any, prompt: list[int], steps: int = STEPS) -> tuple[list[int], Array]:
     """Tokens and the logits [steps, V] that they were chosen from, with a cache; the end of text is a token like any other."""
+    forget(model)
     ids = torch.tensor([prompt])
     how = {"max_new_tokens": steps, "do_sample": False, "eos_token_id": -1, "pad_token_id": 0, "use_cache": True}
     out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **how, return_dict_in_generate=True, output_logits=True)
     return out.sequences[0, len(prompt) :].tolist(), torch.cat(out.logits).float().numpy()
+
+
+def forget(model: Any) -> None:
+    """Dynamic rope remembers the longest sequence of the past until a short one comes."""
+    model(input_ids=torch.tensor([[0]]), use_cache=False)
 
 
 def older_spelling(config: Mapping[str, Any]) -> dict[str, Any] | None:
