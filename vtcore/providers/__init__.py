@@ -22,6 +22,7 @@ class ProviderOptions:
     """What the caller chose for all providers; one takes what concerns it."""
 
     threads: int | None = None  # None: as many as the process may use
+    isa: str | None = None  # portable's instruction set by name; None: what VTCORE_ISA says, else the best here
 
 
 Make = Callable[[ProviderOptions], Provider]
@@ -69,7 +70,9 @@ def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
     make: Any = getattr(source, "make", None)
     provider = make(options) if make is not None else made(options) if callable(made) else made
     if not isinstance(provider, Provider):
-        raise ProviderError(f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, or `make(options)` that returns one")
+        raise ProviderError(
+            f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, or `make(options)` that returns one"
+        )
     return provider
 
 

@@ -1,0 +1,17 @@
+"""The kernels, one file a family. Each file declares native kernels, and registers the ops that they serve with a provider."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vtcore.providers.portable.provider import Portable
+
+FAMILIES = ("elementwise",)
+
+
+def register_all(provider: Portable) -> None:
+    """Register every family's kernels."""
+    for family in FAMILIES:
+        import_module(f"{__name__}.{family}").register(provider)

@@ -1,0 +1,63 @@
+"""The portable provider: every op's kernels over host memory, on one thread team, for one instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vtcore.errors import ArgumentError
+from vtcore.memory import HOST
+from vtcore.op import Op
+from vtcore.provider import Provider
+from vtcore.providers import ProviderOptions
+from vtcore.providers.portable.cpus import usable_cpus
+from vtcore.providers.portable.isa import choose
+from vtcore.providers.portable.jit import VERSIONS, Jit, Kernel, Static
+from vtcore.providers.portable.launch import Launcher, Word
+from vtcore.providers.portable.object_cache import ObjectCache
+from vtcore.providers.portable.team import Team
+
+SMALL = 1 << 15  # work (about one float each) below which sharing it out costs more than it gains
+
+
+class Portable(Provider):
+    """Compiles a kernel when a call first needs it, and runs it on the team. One instance has one instruction set."""
+
+    def __init__(self, isa: str | None = None, threads: int | None = None, objects: ObjectCache | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise ArgumentError(f"threads is {threads}; it must be at least 1, or None for as many as this process may use")
+        chosen = choose(isa)
+        self.isa, self.jit = chosen, Jit(chosen, objects)
+        self.team = Team(self.jit, threads or usable_cpus())
+        self.launcher = Launcher(self.team)
+        self.preparers: dict[str, Callable[[Any], None]] = {}
+        facts = {
+            "instruction set": f"{chosen}: {chosen.lanes} floats in a register",
+            "compiled for": f"{chosen.machine.triple}, {chosen.cpu}",
+            "compiler": VERSIONS,
+            "threads": str(self.team.threads),
+            "kernel cache": str(self.jit.objects.directory),
+        }
+        super().__init__("portable", HOST, facts)
+
+    def launch(self, kernel: Kernel, words: Sequence[Word], work: int, /, **static: Static) -> None:
+        """Run a kernel: the words of its table in order, how much it does (is it worth sharing out?), what is static by name."""
+        self.launcher(self.jit.native(kernel, static), words, None if work >= SMALL else 1)
+
+    def prepare(self, op: Op, weight: Any) -> None:
+        """Repack a weight for the op that will read it: once, in parallel, kept with the weight's storage."""
+        if preparer := self.preparers.get(op.name):
+            preparer(weight)
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self.team.close()
+
+
+def make(options: ProviderOptions) -> Portable:
+    """A portable provider. Raises ProviderUnavailableError where the wanted instruction set can't run here."""
+    from vtcore.providers.portable.kernels import register_all
+
+    provider = Portable(options.isa, options.threads)
+    register_all(provider)
+    return provider
