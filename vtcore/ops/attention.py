@@ -168,7 +168,7 @@ def paged_attention(
         keys, values = gather(k_pages, table[r]), gather(v_pages, table[r])
         for t in range(starts[r], starts[r + 1]):
             index = length - starts[r + 1] + t
-            seen = _entries(index, until[t], window, chunk, None if chosen is None else chosen[t])
+            seen = entries(index, until[t], window, chunk, None if chosen is None else chosen[t])
             scores = _dot(wide(q[t]), wide(keys[seen])) * scale
             scores = np.tanh(scores / cap) * cap if cap else scores
             scores = scores if slopes is None else scores + wide(slopes)[:, None] * (seen - index)
@@ -181,7 +181,8 @@ def gather(pages: Array, table: Array) -> Array:
     return pages[table].reshape(-1, *pages.shape[2:])
 
 
-def _entries(index: int, until: int, window: int, chunk: int, chosen: Array | None) -> Array:
+def entries(index: int, until: int, window: int, chunk: int, chosen: Array | None) -> Array:
+    """Which entries a token at `index` of its sequence sees, in order."""
     first = max(0, index - window + 1) if window else index // chunk * chunk if chunk else 0
     return np.arange(first, until + 1) if chosen is None else np.sort(chosen[chosen >= 0])
 
