@@ -1,0 +1,196 @@
+"""What every decoder shares: its names, its layers, their caches, and the walk over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from vtcore.errors import ConfigError, OpError
+from vtcore.kvcache.cache import Cache, Group, Key, Paged, Spec
+from vtcore.models.activations import GATES
+from vtcore.models.batch import Batch, Output, Step
+from vtcore.models.config import ModelConfig
+from vtcore.models.facts import Survey
+from vtcore.models.fields import Json
+from vtcore.models.names import Dialect, Names, Rows, Stored, Values
+from vtcore.models.registry import architecture
+from vtcore.models.rope import HeldRope, make_rope
+from vtcore.models.weights import Layer, Named, Param, Weights
+from vtcore.op import Array, Op
+from vtcore.ops import dynamic_angles, embedding, paged_attention, place, rope_angles, rotate, softcap, write_pages
+
+Attach = Callable[[Named, str, Any], Any]
+
+
+def heads(x: Array, width: int) -> Array:
+    """[T, n * width] as [T, n, width]. How many heads there are, the weight knows: never the config (a rank has fewer)."""
+    if x.shape[1] % width:
+        raise OpError(f"{x.shape[1]} channels can't be cut into heads of {width}")
+    return x.reshape(x.shape[0], x.shape[1] // width, width)
+
+
+def flat(x: Array) -> Array:
+    """[T, heads, width] as [T, heads * width]."""
+    return x.reshape(x.shape[0], x.shape[1] * x.shape[2])
+
+
+class Network:
+    """Layers of weights under a table of names: what decoders, encoders and towers share."""
+
+    prefix: ClassVar[str] = "model.layers.{}."
+    top: ClassVar[Names] = {}
+    names: ClassVar[Names] = {}
+    defaults: ClassVar[Json] = {}  # what config.json leaves out when it has this value
+
+    @classmethod
+    def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
+        """From config.json; a family with other words for the same numbers translates them here."""
+        return ModelConfig.from_hf(raw, max_model_len, **source)
+
+    def __init__(self, config: ModelConfig, weights: Weights, dialect: Dialect | None = None, attach: tuple[Attach, ...] = ()) -> None:
+        """`attach` may stand in for each weight as it is read."""
+        self.config, self.weights = config, weights
+        self.dialect = dialect or Dialect(self.top, self.names, self.prefix)
+        self.top_weights = Named(weights, self.dialect, self.dialect.top, "", config, attach)
+        self.layers = [Layer(weights, self.dialect, i, self.layer_config(i), attach) for i in self.indices()]
+
+    def indices(self) -> range:
+        """The numbers of this model's layers in the checkpoint."""
+        return range(self.config.layers)
+
+    def layer_config(self, index: int) -> ModelConfig:
+        """The numbers of one layer: config.json's, and here what the architecture fixes without writing it there."""
+        return self.config.layer(index)
+
+
+class Decoder(Network):
+    """Embed, walk the layers, normalise, project. Subclasses write `layer` and `norm`."""
+
+    top: ClassVar[Names] = {"embed_tokens": "model.embed_tokens", "norm": "model.norm", "lm_head": "lm_head"}
+    interleaved: ClassVar[bool] = False  # rope turns pairs (2i, 2i + 1) instead of halves
+    acts: ClassVar[Mapping[str, Op]] = GATES
+    kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+
+    @classmethod
+    def variant(cls, raw: Json) -> type[Decoder]:
+        """Where one name stands for several structures, the class of this one."""
+        return cls
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        dialect: Dialect | None = None,
+        attach: tuple[Attach, ...] = (),
+        survey: Survey | None = None,
+    ) -> None:
+        super().__init__(config, weights, dialect, attach)
+        self.survey = survey
+        self._check()
+        turning = {w.config.kind: w.config for w in self.layers if w.config.rope}
+        self.ropes = {kind: HeldRope.of(make_rope(c.rope or {}, c.rope_dim or c.head_dim)) for kind, c in turning.items()}
+
+    def _check(self) -> None:
+        name, c = type(self).__name__, self.config
+        if c.act not in self.acts:
+            raise ConfigError(f"activation {c.act!r} is not one that {name} can have; it can have {', '.join(self.acts)}")
+        if unknown := set(c.kinds) - self.kinds:
+            raise ConfigError(f"layer_types has {', '.join(sorted(unknown))}; layers of {name} are {', '.join(sorted(self.kinds))}")
+
+    def __call__(self, batch: Batch, cache: Cache) -> Output:
+        step, kept = self.begin(batch, cache), {}
+        x = self.embed(step)
+        for w in self.layers:
+            x = self.layer(w, x, step)
+            if w.index in batch.keep:
+                kept[w.index] = x
+        x = self.finish(x)
+        return Output(self.head(embedding(x, batch.rows)), x, kept)
+
+    def caches(self, w: Layer) -> dict[str, Spec]:
+        """What a layer keeps between forwards."""
+        c = w.config
+        return {"kv": Paged({"k": (c.kv_heads, c.head_dim), "v": (c.kv_heads, c.head_dim)}, c.window or c.chunk)}
+
+    def specs(self) -> dict[Key, Spec]:
+        """Every layer's caches, for whoever allocates them."""
+        return {(w.index, name): spec for w in self.layers for name, spec in self.caches(w).items()}
+
+    def uses(self) -> Iterator[tuple[Op, Array]]:
+        """Every weight with each op that reads it, for providers that prepare them. Reads them from disk, if nothing has yet."""
+        layers = {w.index: w for w in self.layers}
+        for use in self.survey.uses if self.survey else ():
+            owner = self.top_weights if use.layer is None else layers[use.layer]
+            value = getattr(owner, use.name)
+            yield use.op, getattr(value, use.part) if use.part else value
+
+    def begin(self, batch: Batch, cache: Cache) -> Step:
+        """What is computed once and read by every layer: the angles of each kind of rope."""
+        return Step(batch, cache, {kind: self.angles(rope, batch) for kind, rope in self.ropes.items()})
+
+    def angles(self, r: HeldRope, b: Batch) -> Array:
+        """Cosines and sines of every token's position, [T, 2, half]."""
+        if r.rope.dynamic:
+            return dynamic_angles(b.positions, b.starts, b.lengths, *r.rope.dynamic, 2 * r.frequencies.size)
+        return rope_angles(b.positions, r.frequencies, r.rope.scale, r.axes)
+
+    def embed(self, step: Step) -> Array:
+        """[T, hidden]: the tokens' embeddings, and the images' in their places."""
+        x = self.embed_tokens(step.batch.tokens, step)
+        return x if step.batch.images is None else place(x, step.batch.images.rows, step.batch.images.values)
+
+    def embed_tokens(self, tokens: Array, step: Step) -> Array:
+        """[T, hidden]."""
+        return embedding(self.top_weights.embed_tokens.weight, tokens)
+
+    def layer(self, w: Layer, x: Array, step: Step) -> Array:
+        """One block: [T, hidden] to [T, hidden]."""
+        raise NotImplementedError
+
+    def norm(self, x: Array, p: Param) -> Array:
+        """The family's normalisation, over the last axis."""
+        raise NotImplementedError
+
+    def finish(self, x: Array) -> Array:
+        """What follows the last layer."""
+        return self.norm(x, self.top_weights.norm)
+
+    def head(self, x: Array) -> Array:
+        """[L, hidden] to logits [L, vocab]."""
+        logits = (self.top_weights.embed_tokens if self.config.tied else self.top_weights.lm_head)(x)
+        return softcap(logits, self.config.final_cap) if self.config.final_cap else logits
+
+    def rotate(self, w: Layer, x: Array, step: Step) -> Array:
+        """Turn heads by position, if this layer does."""
+        return rotate(x, step.angles[w.config.kind], self.interleaved) if w.config.rope else x
+
+    def attention(self, w: Layer, q: Array, k: Array, v: Array, step: Step, **extra: Any) -> Array:
+        """Keep k and v, then attend over all that each token may see: [T, heads, head_dim]."""
+        kv = step.view(w)
+        write_pages(kv["k"], k, kv.group.slots)
+        write_pages(kv["v"], v, kv.group.slots)
+        return self.look(w, q, kv["k"], kv["v"], kv.group, step, **extra)
+
+    def look(self, w: Layer, q: Array, k_pages: Array, v_pages: Array, group: Group, step: Step, **extra: Any) -> Array:
+        """Attend over what is kept already. `extra`: sinks, chosen, slopes."""
+        b, c = step.batch, w.config
+        until = b.until if group.until is None else group.until
+        return paged_attention(q, k_pages, v_pages, group.table, b.starts, b.lengths, until, c.scale, c.window, c.chunk, c.cap, **extra)
+
+
+__all__ = [
+    "Array",
+    "Decoder",
+    "Layer",
+    "ModelConfig",
+    "Names",
+    "Network",
+    "Param",
+    "Rows",
+    "Step",
+    "Stored",
+    "Values",
+    "architecture",
+    "flat",
+    "heads",
+]  # fmt: skip

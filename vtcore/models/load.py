@@ -1,0 +1,158 @@
+"""From an opened checkpoint to a model: which class, its config, its spelling, and what is wrong before a weight is read."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+
+import numpy as np
+
+from vtcore import tensor
+from vtcore.errors import ArgumentError, CheckpointError, ConfigError, TensorNamesError
+from vtcore.formats.checkpoint import Checkpoint, RawTensor
+from vtcore.models.config import ModelConfig
+from vtcore.models.decoder import Decoder
+from vtcore.models.facts import Survey
+from vtcore.models.fields import Fields, Json
+from vtcore.models.gguf_config import architecture_name, as_hf
+from vtcore.models.gguf_names import gguf_dialect
+from vtcore.models.names import Dialect, Host, Names
+from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
+from vtcore.models.standing import Standing
+from vtcore.models.survey import survey
+from vtcore.models.weights import Weights
+from vtcore.tensor import Tensor
+
+NUMERICS = ("exact", "fast")
+ROOTS = ("language_model.model.", "model.language_model.")  # where wrappers for several media keep their text part
+BUFFERS = ("*rotary_emb.inv_freq", "*rotary_emb.cos_cached", "*rotary_emb.sin_cached", "*.masked_bias")  # recomputed, whatever is stored
+SHOWN = 40  # names in a message before layers are counted instead
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint as a model reads it, before there is a model."""
+
+    cls: type[Decoder]
+    config: ModelConfig
+    dialect: Dialect
+    read: frozenset[str]  # tensors that the config was made from
+
+
+def load_model(
+    checkpoint: Checkpoint,
+    *,
+    numerics: str = "exact",
+    max_model_len: int | None = None,
+    wrap: Callable[[Host], Tensor] = tensor.of,
+) -> Decoder:
+    """A model whose weights are all there and of the right shapes; they are read on first use, and stay mapped and quantised.
+
+    numerics: exact, or fast (8-bit activations against quantised weights). max_model_len: the longest sequence that will be served (None:
+    what the checkpoint is made for); ropes that stretch choose by it. wrap: how an array becomes what ops take.
+
+    Raises UnknownArchitectureError, ConfigError, TensorNamesError (all missing and unread names at once), CheckpointError (shapes)."""
+    if numerics not in NUMERICS:
+        raise ArgumentError(f"numerics is {numerics!r}; it must be exact or fast")
+    tensors = checkpoint.tensors
+    found = identify(checkpoint, max_model_len)
+    seen = survey(found.cls, found.config, Standing(tensors, numerics), found.dialect)
+    weights = Weights(tensors, numerics, wrap)
+    weights.notes |= dict.fromkeys(seen.notes)
+    weights.used |= found.read | _tied_head(found, tensors, weights.notes)
+    _refuse(checkpoint, found, seen, weights)
+    return found.cls(found.config, weights, found.dialect, survey=seen)
+
+
+def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded:
+    """The class, config and spelling of a checkpoint, from its headers."""
+    if checkpoint.kind == "gguf":
+        return _identify_gguf(checkpoint, max_model_len)
+    raw, file = checkpoint.config, str(checkpoint.directory / "config.json")
+    names = raw.get("architectures")
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise ConfigError(f"{file}: architectures is {names!r:.80}; it must be a list of class names")
+    if method := Fields(raw, file).mapping("quantization_config").get("quant_method"):
+        raise ConfigError(f"{file}: quantization_config.quant_method is {method!r}; dense safetensors and GGUF can be read")
+    raw = {**raw, **Fields(raw, file).mapping("text_config")}
+    cls = _decoder(find(names, ARCHITECTURES), raw)
+    config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
+    return Loaded(cls, config, _unwrapped(Dialect(cls.top, cls.names, cls.prefix), checkpoint.tensors), frozenset())
+
+
+def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
+    weights, name = Weights(checkpoint.tensors), architecture_name(checkpoint.metadata)
+    found = find([name], GGUF_ARCHITECTURES)
+    raw, spelled = as_hf(checkpoint.metadata, weights)
+    cls = _decoder(found, raw)
+    config = cls.read_config(cls.defaults | raw, max_model_len, file=str(checkpoint.path), spelled=spelled)
+    return Loaded(cls, config, gguf_dialect(cls, name), frozenset(weights.used))
+
+
+def _decoder(cls: type[object], raw: Json) -> type[Decoder]:
+    if not issubclass(cls, Decoder):
+        raise ConfigError(f"{cls.__name__} is no language model: it can't be loaded by itself")
+    return cls.variant(raw)
+
+
+def _unwrapped(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
+    """The same tables, for a checkpoint in which the text model is a part of something larger."""
+    root = next((r for r in ROOTS if any(n.startswith(r) for n in tensors)), None)
+    if root is None:
+        return dialect
+    before = root.removesuffix("model.") if root.endswith(".model.") else ""
+
+    def moved(path: str) -> str:
+        if path.startswith("model."):
+            return root + path.removeprefix("model.")
+        return before + path if f"{before}{path}.weight" in tensors else path
+
+    top: Names = {n: replace(dialect.find(n, dialect.top), path=moved(dialect.find(n, dialect.top).path)) for n in dialect.top}
+    return replace(dialect, top=top, prefix=moved(dialect.prefix), root=root)
+
+
+def _tied_head(found: Loaded, tensors: Mapping[str, RawTensor], notes: dict[str, None]) -> set[str]:
+    """The name of a head that is stored though it is the embedding; it is not read, and if it differs that is said."""
+    head, table = (found.dialect.find(n, found.dialect.top).path + ".weight" for n in ("lm_head", "embed_tokens"))
+    if not found.config.tied or head not in tensors:
+        return set()
+    if table in tensors and not _equal(tensors[head], tensors[table]):
+        note = f"{head} is ignored: the config ties the head to {table}, which holds other values"
+        notes[note] = None
+        warnings.warn(note, stacklevel=3)
+    return {head}
+
+
+def _equal(a: RawTensor, b: RawTensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a.data, b.data)
+
+
+def _refuse(checkpoint: Checkpoint, found: Loaded, seen: Survey, weights: Weights) -> None:
+    """Raise what is wrong with names and shapes, all of it at once."""
+    beside = [n for n in checkpoint.tensors if not n.startswith(found.dialect.root) and n not in seen.read] if found.dialect.root else []
+    if beside:
+        parts = ", ".join(sorted({n.split(".")[0] for n in beside}))
+        weights.notes[f"{len(beside)} tensors of other parts are not read: {parts}"] = None
+    known = seen.read | weights.used | set(beside)
+    unread = [n for n in checkpoint.tensors if n not in known and not any(fnmatch(n, p) for p in BUFFERS)] if seen.whole else []
+    sentences = [f"{len(seen.missing)} missing: {listed(seen.missing)}"] if seen.missing else []
+    sentences += [f"{len(unread)} that {found.cls.__name__} does not read: {listed(unread)}"] if unread else []
+    sentences += [f"of wrong shape: {'; '.join(seen.wrong)}"] if seen.wrong else []
+    if sentences:
+        kind = TensorNamesError if seen.missing or unread else CheckpointError
+        raise kind(f"{checkpoint.path} holds tensors that don't make a {found.cls.__name__}: {'. '.join(sentences)}")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in order; of very many, those that differ only by a number as one, with how many they are."""
+    ordered = sorted(names)
+    if len(ordered) <= SHOWN:
+        return ", ".join(ordered)
+    counts: dict[str, int] = {}
+    for name in ordered:
+        key = re.sub(r"\.\d+(?=\.|$)", ".*", name)
+        counts[key] = counts.get(key, 0) + 1
+    return ", ".join(f"{name} ({n})" if n > 1 else name for name, n in counts.items())

@@ -1,0 +1,153 @@
+"""One forward on the null provider before any weight is read: what the forward reads, in which shapes, and what is wrong with that."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
+
+import numpy as np
+
+from vtcore.errors import OpError
+from vtcore.kvcache.cache import Cache, Group, State
+from vtcore.memory import Storage
+from vtcore.models.batch import Batch
+from vtcore.models.config import ModelConfig
+from vtcore.models.decoder import Decoder
+from vtcore.models.facts import Survey, Use
+from vtcore.models.names import Dialect
+from vtcore.models.standing import Left, Standing
+from vtcore.models.weights import Layer, Named, Param
+from vtcore.op import RUNNER, Call, Op
+from vtcore.providers.null import Null
+from vtcore.tensor import Tensor, of
+
+TOKENS, REQUESTS = 6, 2
+PARTS = ("layer", "attend", "mlp", "finish", "head")  # where a forward goes on if something in one of them is wrong
+
+
+def survey(cls: type[Decoder], config: ModelConfig, weights: Standing, dialect: Dialect) -> Survey:
+    """Look at a checkpoint through a model's forward."""
+    look = _Look(cls, config, weights, dialect)
+    look.forward()
+    return Survey(
+        uses=tuple(look.uses.values()),
+        missing=tuple(dict.fromkeys([*weights.missing, *look.biases()])),
+        read=frozenset(weights.used),
+        wrong=tuple(look.wrong),
+        bytes_by_format=dict(look.formats),
+        token_bytes=-(-look.peak // TOKENS),
+        notes=tuple(weights.notes),
+        whole=not look.left,
+    )
+
+
+class _Look:
+    """The state of one look."""
+
+    def __init__(self, cls: type[Decoder], config: ModelConfig, weights: Standing, dialect: Dialect) -> None:
+        self.weights = weights
+        self.model = cls(config, self.weights, dialect, (self.hear,))
+        self.held: dict[Storage, tuple[int | None, str, str]] = {}  # weights: layer, name, part
+        self.sources: WeakKeyDictionary[Storage, tuple[str, ...]] = WeakKeyDictionary()  # results: names of the tensors they came from
+        self.last: tuple[str, ...] = ()  # the sources of the latest result
+        self.uses: dict[tuple[Any, ...], Use] = {}
+        self.biased: dict[str, list[tuple[str, bool]]] = defaultdict(list)  # by the forward's name: each layer's tensor, has it a bias
+        self.wrong: list[str] = []
+        self.left = False
+        self.live = self.peak = 0
+        self.formats: Counter[str] = Counter()
+
+    def hear(self, named: Named, name: str, value: Any) -> Any:
+        """Note each weight as it is read."""
+        index = named.index if isinstance(named, Layer) else None
+        parts = {"weight": value.weight, "bias": value.bias} if isinstance(value, Param) else {"": value}
+        for part, t in parts.items():
+            if isinstance(t, Tensor):
+                self.held[t.storage] = (index, name, part)
+                self.formats[str(t.dtype)] += t.nbytes
+        if isinstance(value, Param) and value.weight.storage in self.weights.origin:
+            self.biased[name].append((self.weights.origin[value.weight.storage], value.bias is not None))
+        return value
+
+    def run(self, op: Op, call: Call) -> Any:
+        """One op on the null provider."""
+        tensors = [t for v in call.values() for t in (v if isinstance(v, (list, tuple)) else (v,)) if isinstance(t, Tensor)]
+        self.uses |= {(*self.held[t.storage], op.name): Use(*self.held[t.storage], op) for t in tensors if t.storage in self.held}
+        own = [self.weights.origin[t.storage] for t in tensors if t.storage in self.weights.origin]
+        behind = [name for t in tensors for name in self.sources.get(t.storage, ())]
+        try:
+            out = NULL.accept(op, call)(**call)  # type: ignore[operator]
+        except OpError as e:
+            self.note([*own, *behind], str(e))
+            raise Left from e
+        self.last = tuple(dict.fromkeys(own or behind))[:4]
+        for t in out if isinstance(out, tuple) else (out,) if out is not None else ():
+            self.sources[t.storage] = self.last
+            self.live += t.nbytes
+            finalize(t.storage, self._gone, t.nbytes)
+        self.peak = max(self.peak, self.live)
+        return out
+
+    def _gone(self, nbytes: int) -> None:
+        self.live -= nbytes
+
+    def note(self, names: list[str] | tuple[str, ...], problem: str) -> None:
+        """A sentence about the tensors behind a wrong call, the nearest first."""
+        shown = [f"{n} {list(self.weights.tensors[n].shape)}" for n in list(dict.fromkeys(names))[:3]]
+        self.wrong.append(f"{', '.join(shown) or 'the forward'}: {problem}")
+
+    def guard(self, part: str) -> None:
+        """Let the forward go on with a part's input where the part fails: it has the shape of its output."""
+        method: Callable[..., Any] | None = getattr(self.model, part, None)
+
+        def call(*args: Any) -> Any:
+            peak = self.peak
+            try:
+                out = method(*args) if method else None
+            except Left:
+                self.left = True
+            except OpError as e:  # of the forward itself, about what an op gave last
+                self.note(self.last, str(e))
+                self.left = True
+            else:
+                self.peak = peak if part == "head" else self.peak
+                return out
+            return args[0] if part in ("finish", "head") else args[1]
+
+        if method:
+            setattr(self.model, part, call)
+
+    def forward(self) -> None:
+        """Run it."""
+        for part in PARTS:
+            self.guard(part)
+        cache = Cache(self.model.specs(), pages=2, page=4)
+        token = RUNNER.set(self.run)
+        try:
+            self.model(tiny_batch(cache), cache)
+        except Left:
+            self.left = True
+        finally:
+            RUNNER.reset(token)
+
+    def biases(self) -> Iterator[str]:
+        """Biases that the config demands, or that other layers have, and that aren't there."""
+        for name, layers in self.biased.items():
+            wanted = name in self.model.config.biased or any(has for _, has in layers)
+            yield from (tensor.removesuffix("weight") + "bias" for tensor, has in layers if wanted and not has)
+
+
+NULL = Null("null")
+
+
+def tiny_batch(cache: Cache) -> Batch:
+    """Two requests with six tokens; the numbers mean nothing."""
+    tokens, requests = _zeros(TOKENS), _zeros(REQUESTS)
+    groups = {n: Group(_zeros(REQUESTS, 1 if isinstance(s, State) else 2), tokens) for n, s in cache.groups.items()}
+    return Batch(tokens, tokens, _zeros(REQUESTS + 1), requests, tokens, _zeros(1), groups)
+
+
+def _zeros(*shape: int) -> Tensor:
+    return of(np.zeros(shape, np.int32))

@@ -1,0 +1,156 @@
+"""A checkpoint's tensors by name, read on first use into the form in which a forward reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vtcore import tensor
+from vtcore.errors import CheckpointError, TensorNamesError
+from vtcore.memory import Storage
+from vtcore.models.config import ModelConfig
+from vtcore.models.names import Dialect, Fix, Host, Names, Stored, Values, outline
+from vtcore.op import Op
+from vtcore.ops import linear, linear_q8
+from vtcore.quant.blocks import BlockFormat, Blocks
+from vtcore.signature import FLOATS
+from vtcore.tensor import Tensor
+
+
+class Raw(Protocol):
+    """What `formats` gives for each tensor of a checkpoint."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> Any: ...
+    def load(self) -> Any: ...
+
+
+@dataclass(eq=False)
+class Param:
+    """A weight and its bias, if the checkpoint has one. Called, it projects; a norm or an embedding reads its fields."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+    project: Op = linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out: Tensor = self.project(x, self.weight, self.bias)
+        return out
+
+
+class Weights:
+    """Tensors by name; remembers which were asked for, so that what nobody reads is reported."""
+
+    def __init__(self, tensors: Mapping[str, Raw], numerics: str = "exact", wrap: Callable[[Host], Tensor] = tensor.of) -> None:
+        self.tensors, self.numerics, self.wrap = tensors, numerics, wrap
+        self.used: set[str] = set()
+        self.notes: dict[str, None] = {}  # what a user should know of how these weights are read
+        self.origin: WeakKeyDictionary[Storage, str] = WeakKeyDictionary()
+
+    def read(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Tensor:
+        """What a forward calls `name`: a Param for `path.weight`, a Tensor for a bare `path`."""
+        path = prefix + stored.path
+        if path + ".weight" in self.tensors:
+            weight = self.tensor(path + ".weight", stored.fix, config)
+            return Param(weight, self.bias(path, stored, config), self.projection(weight))
+        if path in self.tensors:
+            return self.tensor(path, stored.fix, config)
+        return self.absent(name, stored, prefix, config)
+
+    def bias(self, path: str, stored: Stored, config: ModelConfig) -> Tensor | None:
+        """The bias beside a weight, if there is one."""
+        if path + ".bias" not in self.tensors:
+            return None
+        return self.tensor(path + ".bias", stored.fix if stored.both else None, config)
+
+    def absent(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Tensor:
+        """What to do about a tensor that isn't there."""
+        path = prefix + stored.path
+        raise TensorNamesError(f"the checkpoint has neither {path}.weight nor {path}")
+
+    def projection(self, weight: Tensor) -> Op:
+        """How to multiply by it: with 8-bit activations where that was asked for and its format allows it."""
+        format_ = weight.dtype
+        return linear_q8 if self.numerics == "fast" and isinstance(format_, BlockFormat) and format_.codes else linear
+
+    def tensor(self, name: str, fix: Fix | None, config: ModelConfig) -> Tensor:
+        """One tensor in the form that the forward reads, and remembered as read."""
+        raw = self.tensors[name]
+        self.used.add(name)
+        try:
+            value = _usable(self.load(raw))
+            value = fix(value, config) if fix else value
+        except (ValueError, IndexError) as e:
+            raise CheckpointError(
+                f"{name} {list(raw.shape)} ({raw.dtype}) can't be brought into the form that the forward reads: {e}"
+            ) from e
+        if isinstance(fix, Values) and isinstance(raw.dtype, BlockFormat):
+            self.notes[f"{name} is {raw.dtype} in the checkpoint and float32 in memory, since its values are changed at load"] = None
+        made = self.hold(value)
+        self.origin[made.storage] = name
+        return made
+
+    def load(self, raw: Raw) -> Host:
+        """The values: a view of the mapped file."""
+        value: Host = raw.load()
+        return value
+
+    def hold(self, value: Host) -> Tensor:
+        """Values as what ops take."""
+        return self.wrap(value)
+
+    def unread(self) -> list[str]:
+        """Names in the checkpoint that no forward has asked for."""
+        return sorted(set(self.tensors) - self.used)
+
+
+class Outlines(Weights):
+    """Weights of which only shapes and dtypes are known: enough for a forward on the null provider."""
+
+    def load(self, raw: Raw) -> Host:
+        return outline(raw.shape, raw.dtype)
+
+    def hold(self, value: Host) -> Tensor:
+        return Tensor(Storage(0), value.shape, value.dtype)
+
+
+def _usable(value: Host) -> Host:
+    """In a dtype that ops take: other integers as int32, other floats refused."""
+    if isinstance(value, Blocks) or value.dtype in FLOATS or value.dtype.kind == "b":
+        return value
+    if value.dtype.kind in "iu":
+        return value.astype(np.int32)
+    if value.dtype == np.float64:
+        return value.astype(np.float32)
+    raise ValueError(f"no op reads {value.dtype}")
+
+
+class Named:
+    """Weights as attributes, read through a table of names on first use: w.q_proj is `model.layers.3.self_attn.q_proj`."""
+
+    def __init__(self, weights: Weights, dialect: Dialect, table: Names, prefix: str, config: ModelConfig, attach: tuple[Any, ...]) -> None:
+        self.config, self._weights, self._dialect, self._table = config, weights, dialect, table
+        self._prefix, self._attach = prefix, attach
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value: Any = self._weights.read(name, self._dialect.find(name, self._table), self._prefix, self.config)
+        for attach in self._attach:  # LoRA or a tensor-parallel share: each may stand in for a weight
+            value = attach(self, name, value)
+        self.__dict__[name] = value
+        return value
+
+
+class Layer(Named):
+    """One layer: its number, its own config (`w.config.head_dim`) and its weights (`w.q_proj`)."""
+
+    def __init__(self, weights: Weights, dialect: Dialect, index: int, config: ModelConfig, attach: tuple[Any, ...] = ()) -> None:
+        super().__init__(weights, dialect, dialect.names, dialect.prefix.format(index), config, attach)
+        self.index = index
