@@ -72,6 +72,7 @@ class Runner:
             "positions": index,
             "starts": starts,
             "lengths": np.array([s.end for s in parts]),
+            "prompts": np.array([len(s.request.prompt_token_ids) for s in parts]),
             "rows": np.concatenate(rows) if rows else np.zeros(1, int),  # a model gives logits of at least one token
         }
         for name in self.kv.groups:
@@ -89,7 +90,7 @@ class Runner:
 
     def _batch(self, t: Mapping[str, Tensor]) -> Batch:
         groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in self.kv.groups}
-        return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups)
+        return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups, t["prompts"])
 
 
 def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:

@@ -30,6 +30,7 @@ class Batch:
     until: Tensor  # [T] the last index that each token sees; its own index when causal
     rows: Tensor  # [L] which of the T tokens want logits
     groups: Mapping[str, Group]  # page tables and slots, by cache group
+    prompts: Tensor | None = None  # [R] tokens of each request's prompt, for ropes whose base grows with it; None: as lengths
     images: Inserted | None = None
     keep: frozenset[int] = frozenset()  # layers whose output is wanted
 

@@ -68,7 +68,7 @@ def rope_angles(positions: Array, frequencies: Array, scale: float = 1.0, axes: 
 
 def _dynamic_samples(rng: np.random.Generator) -> Iterator[Call]:
     numbers = {"theta": 1e4, "longest": 32, "factor": 2.0, "turn": 16}
-    yield {"positions": ints(30, 31, 32, 33, 5, 0, 9), "starts": ints(0, 4, 4, 6), "lengths": ints(34, 0, 32)} | numbers
+    yield {"positions": ints(30, 31, 32, 33, 5, 0, 9), "starts": ints(0, 4, 4, 6), "lengths": ints(32, 0, 34)} | numbers
     yield {"positions": ints(99), "starts": ints(0, 1), "lengths": ints(100), "theta": 5e5, "longest": 8, "factor": 4.0, "turn": 4}
     yield {"positions": ints(), "starts": ints(0), "lengths": ints()} | numbers
 
@@ -101,13 +101,14 @@ def dynamic_angles(positions: Array, starts: Array, lengths: Array, theta: float
     """As rope_angles, with a base that grows with its request's length L once that is over `longest`: [T 2 turn/2]; dynamic NTK.
 
     base = theta * (factor * L / longest - (factor - 1)) ^ (turn / (turn - 2)), frequency i = base ^ (-2 i / turn).
-    positions [T]; request r owns the rows starts[r] to starts[r + 1], and has lengths[r] tokens with them. Other rows are zeros."""
+    positions [T]; request r owns the rows starts[r] to starts[r + 1], other rows are zeros. For a token at position p L is the larger of
+    lengths[r] and p + 1: with the length of its prompt there, a token's angle is the same however its request is cut into chunks."""
     out = np.zeros((len(positions), 2, turn // 2), np.float32)
     for r, length in enumerate(lengths):
-        own = slice(starts[r], starts[r + 1])
-        base = theta * (factor * max(int(length), longest) / longest - (factor - 1)) ** (turn / (turn - 2))
-        frequencies = narrow(base ** (-np.arange(0, turn, 2) / turn))
-        out[own] = np.stack(_turns(positions[own, None], frequencies), 1)
+        for t in range(starts[r], starts[r + 1]):
+            longer = max(int(length), int(positions[t]) + 1, longest)
+            base = theta * (factor * longer / longest - (factor - 1)) ** (turn / (turn - 2))
+            out[t] = _turns(positions[t], narrow(base ** (-np.arange(0, turn, 2) / turn)))
     return out
 
 
