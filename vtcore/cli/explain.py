@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from vtcore.cli import options
+
+if TYPE_CHECKING:
+    from vtcore.assembly import Options
+    from vtcore.formats.checkpoint import Checkpoint
+    from vtcore.models.decoder import Decoder
+
+TOKENS = 16  # of the prompt whose forward is looked at
 
 
 def add(commands: Any) -> None:
@@ -18,4 +26,55 @@ def add(commands: Any) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Print it."""
+    """Fetch the model if need be, read its headers, print."""
+    from vtcore.assembly import Options
+    from vtcore.catalogue import resolve
+    from vtcore.cli.progress import bar
+    from vtcore.formats.checkpoint import open_checkpoint
+    from vtcore.models import load_model
+
+    chosen = Options(**options.engine_arguments(args))
+    with bar() as progress:
+        checkpoint = open_checkpoint(resolve(args.model, progress))
+    model = load_model(checkpoint, numerics=chosen.numerics, max_model_len=chosen.max_model_len)
+    _print_model(checkpoint, model)
+    _print_formats(checkpoint)
+    _print_rest(checkpoint, model, chosen)
+
+
+def _print_model(checkpoint: Checkpoint, model: Decoder) -> None:
+    c = model.config
+    print(f"model         {checkpoint.path} ({checkpoint.kind}, {len(checkpoint.files)} file{'s' * (len(checkpoint.files) > 1)})")
+    print(f"architecture  {type(model).__name__}, {type(model).__module__}")
+    print(f"shape         {c.layers} layers, hidden {c.hidden}, {c.heads} heads of {c.head_dim} over {c.kv_heads} of keys and values")
+    print(f"context       {c.context} tokens, served up to {c.max_model_len}")
+    for note in model.weights.notes:
+        print(f"note          {note}")
+
+
+def _print_formats(checkpoint: Checkpoint) -> None:
+    from vtcore.memory_plan import gib
+
+    counts, nbytes = Counter[str](), Counter[str]()
+    for tensor in checkpoint.tensors.values():
+        counts[str(tensor.dtype)] += 1
+        nbytes[str(tensor.dtype)] += tensor.nbytes
+    print("\nformats")
+    for name, size in nbytes.most_common():
+        print(f"{counts[name]:8d}  {name:10s} {gib(size)}")
+    print(f"{len(checkpoint.tensors):8d}  tensors    {gib(checkpoint.nbytes)}")
+
+
+def _print_rest(checkpoint: Checkpoint, model: Decoder, chosen: Options) -> None:
+    from vtcore.assembly import find_providers
+    from vtcore.placement import Placement, outlined
+
+    providers = find_providers(chosen)
+    try:
+        placement = Placement(providers)
+        placement.forward(outlined(checkpoint, model), TOKENS)
+        print(f"\nmemory\n{_memory(model, providers, chosen)}")
+        print(f"\na forward of {TOKENS} tokens\n{placement.report()}")
+    finally:
+        for provider in providers:
+            provider.close()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
 from typing import Any
-
-SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def debug(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +26,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="round where an engine of this dtype rounds")
     group.add_argument("--threads", type=positive, metavar="N", help="threads to compute with (default: all that the process may use)")
     group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
-    group.add_argument("--memory-limit", type=size, metavar="SIZE", help="refuse to load beyond this, such as 800M or 4G")
+    group.add_argument("--memory-limit", metavar="SIZE", help="refuse to load beyond this, such as 800M or 4G")
 
 
 def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
@@ -64,20 +61,3 @@ def number(text: str) -> float:
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number")
     return value
-
-
-def size(text: str) -> int:
-    """Bytes, with K, M, G or T for powers of 1024."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text, re.IGNORECASE | re.ASCII)
-    if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write bytes, or a number with K, M, G or T, such as 800M or 4G")
-    return int(float(match[1]) * SIZES[match[2].upper()])
-
-
-def in_bytes(count: float) -> str:
-    """A count of bytes for people."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.2f} GiB"
