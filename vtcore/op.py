@@ -41,7 +41,7 @@ class Tolerance:
 FLOAT32_ROW = Tolerance({"float32": 1e-5}, "float32 arithmetic in another order: about 80 ulp of the largest value of the row")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """The contract that every kernel of this op is held to."""
 

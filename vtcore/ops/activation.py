@@ -157,15 +157,15 @@ def _silu(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    return x / 2 * (1 + _erf(x / math.sqrt(2)))
+    return x / 2 * _erfc(-x / math.sqrt(2))  # 1 + erf(z) is erfc(-z), which keeps its digits where erf is nearly -1
 
 
 def _gelu_tanh(x: Array) -> Array:
-    return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return x * sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * x**3))  # (1 + tanh(z)) / 2 is sigmoid(2 z), for the same reason
 
 
 def _quick_gelu(x: Array) -> Array:
     return x * sigmoid(1.702 * x)
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
