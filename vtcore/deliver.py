@@ -19,12 +19,12 @@ def deliver(request: Request, token_id: int, logprobs: Logprobs | None) -> tuple
     return _delta(request, text, [token_id], logprobs, status, reason), status
 
 
-def conclude(request: Request) -> tuple[Delta, Status]:
+def conclude(request: Request) -> tuple[Delta, Status | None]:
     """End a sequence for which nothing is to be chosen."""
     return _delta(request, "", [], None, Status.LENGTH_CAPPED, None), Status.LENGTH_CAPPED
 
 
-def _ended_by_token(request: Request, token_id: int) -> tuple[Status | None, int | None]:
+def _ended_by_token(request: Request, token_id: int) -> tuple[Status | None, int | str | None]:
     if token_id in request.submission.end_ids:
         return Status.STOPPED, None
     if token_id in (request.params.stop_token_ids or ()):

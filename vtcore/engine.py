@@ -15,6 +15,7 @@ from vtcore.intake import Intake
 from vtcore.ops import log_softmax
 from vtcore.outputs import Delta, Logprobs
 from vtcore.request import Request, Status, Submission
+from vtcore.rounding import Rounding
 from vtcore.runner import Forward, Runner, Wanted
 from vtcore.sampler import Decode, Sampled, describe, pick, sample
 from vtcore.sampling_params import SamplingParams
@@ -30,7 +31,7 @@ class Engine:
     `forward` runs the model's ops and `sampling` those that choose tokens: the second one never rounds."""
 
     def __init__(
-        self, runner: Runner, scheduler: Scheduler, intake: Intake, forward: Dispatcher, sampling: Dispatcher | None = None
+        self, runner: Runner, scheduler: Scheduler, intake: Intake, forward: Dispatcher | Rounding, sampling: Dispatcher | None = None
     ) -> None:
         self.runner, self.scheduler, self.intake = runner, scheduler, intake
         self.forward, self.sampling = forward, sampling or forward
@@ -69,6 +70,12 @@ class Engine:
                     self.scheduler.finish(request, Status.ABORTED)
                 submission.ended = time.monotonic()
                 del self._running[request_id]
+
+    def abort_all(self) -> None:
+        """End every request."""
+        with self._lock:
+            for request_id in list(self._running):
+                self.abort(request_id)
 
     @property
     def idle(self) -> bool:

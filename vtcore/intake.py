@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from vtcore.errors import ArgumentError, PromptError
 from vtcore.kvcache.manager import KVCacheManager
@@ -60,7 +61,7 @@ class Intake:
         if not ids:
             raise PromptError("the prompt has no tokens; it must have at least one")
         for i in ids:
-            if isinstance(i, bool) or not isinstance(i, Integral) or not 0 <= i < self.vocab_size:
+            if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < self.vocab_size:
                 raise PromptError(f"the prompt holds {i!r}; a token id is an integer from 0 to {self.vocab_size - 1}")
         return [int(i) for i in ids]
 

@@ -90,10 +90,15 @@ class Request:
         """From which token on, of those from `begin`, logits are wanted: of a prompt that is scored all, else of the last known one."""
         if self.submission.keep_logits:
             return max(begin, sum(map(len, self.submission.logits)))
-        scored = len(self.submission.prompt_logprobs) - 1
-        if self.scores_prompt and scored < len(self.prompt_token_ids) - 1:
-            return max(begin, scored)
+        if self.wants_all_logits:
+            return max(begin, len(self.submission.prompt_logprobs) - 1)
         return self.num_tokens - 1 if self.samples else self.num_tokens
+
+    @property
+    def wants_all_logits(self) -> bool:
+        """Whether logits are wanted of every token that a forward computes, and not of the last one only."""
+        unscored = len(self.submission.prompt_logprobs) < len(self.prompt_token_ids)
+        return self.submission.keep_logits or (self.scores_prompt and unscored)
 
     @property
     def scores_prompt(self) -> bool:
@@ -147,11 +152,10 @@ class Submission:
 
     def timings(self) -> Timings:
         """What it took so far."""
-        times = (self.first_scheduled, self.first_token, self.ended)
-        since = [None if t is None else t - self.submitted for t in times]
+        scheduled, token, ended = (None if t is None else t - self.submitted for t in (self.first_scheduled, self.first_token, self.ended))
         spent = None if self.first_token is None or self.ended is None else self.ended - self.first_token
         longest = max(len(r.output_token_ids) for r in self.requests)
-        return Timings(*since, (longest - 1) / spent if spent else None, sum(r.num_preemptions for r in self.requests))
+        return Timings(scheduled, token, ended, (longest - 1) / spent if spent else None, sum(r.num_preemptions for r in self.requests))
 
     def output(self) -> RequestOutput:
         """All of it so far, in vLLM's form."""

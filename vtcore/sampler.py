@@ -56,7 +56,7 @@ def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = 
 def describe(row: Array, token: int, count: int, decode: Decode | None) -> Logprobs:
     """A token and the `count` (-1: all) likeliest of a row of log probabilities [V]; ranks of equals rise with the id."""
     order = np.argsort(-row, kind="stable")[: len(row) if count < 0 else count].tolist()
-    better = np.count_nonzero(row > row[token]) + np.count_nonzero(row[:token] == row[token])
+    better = int(np.count_nonzero(row > row[token]) + np.count_nonzero(row[:token] == row[token]))
     ranked = {token: better + 1} | {i: rank for rank, i in enumerate(order, start=1)}
     return {i: Logprob(float(row[i]), rank, decode(i) if decode else None) for i, rank in ranked.items()}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from vtcore.errors import ArgumentError
 
@@ -114,7 +115,7 @@ class SamplingParams:
 
 
 def _integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise ArgumentError(f"{name} is {value!r}; it must be an integer")
     if value < low or (high is not None and value > high):
         raise ArgumentError(f"{name} is {value}; it must be {f'at least {low}' if high is None else f'from {low} to {high}'}")
@@ -122,7 +123,7 @@ def _integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def _real(name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not math.isfinite(value):
         raise ArgumentError(f"{name} is {value!r}; it must be a finite number")
     if value < low or value > high or (open_low and value == low):
         least = f"more than {low}" if open_low else f"at least {low}"

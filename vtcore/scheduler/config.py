@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from vtcore.errors import ArgumentError
 
+SCORED = 64  # tokens of prompts whose logits are all wanted, in one step: a row of logits is as wide as the vocabulary
+
 
 @dataclass(frozen=True)
 class SchedulerConfig:
@@ -14,6 +16,11 @@ class SchedulerConfig:
     max_num_seqs: int = 16  # sequences that run at once
     max_num_batched_tokens: int = 512  # tokens of one forward
     max_model_len: int = 2048  # tokens of one sequence, prompt and output
+
+    @property
+    def max_logits_rows(self) -> int:
+        """The most rows of logits that a step asks a model for: one a sequence, and some of prompts that are scored."""
+        return self.max_num_seqs + SCORED
 
     def __post_init__(self) -> None:
         for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len"):

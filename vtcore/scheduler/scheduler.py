@@ -10,6 +10,7 @@ from collections import deque
 
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.request import Request, Status
+from vtcore.scheduler.budget import Budget
 from vtcore.scheduler.config import SchedulerConfig
 from vtcore.scheduler.plan import Plan, Scheduled
 
@@ -28,8 +29,9 @@ class Scheduler:
 
     def plan(self) -> Plan:
         """The next step. Asked again without a commit in between, it plans the same work: what it allocated is kept."""
-        scheduled, preempted = self._plan_running()
-        waits = "a running sequence was just preempted" if preempted else self._admit(scheduled)
+        budget = Budget(self.config)
+        scheduled, preempted = self._plan_running(budget)
+        waits = "a running sequence was just preempted" if preempted else self._admit(scheduled, budget)
         return Plan(tuple(scheduled), tuple(preempted), waits if self.waiting else None)
 
     def rewind(self, plan: Plan) -> None:
@@ -50,18 +52,19 @@ class Scheduler:
         """Whether nothing waits and nothing runs."""
         return not self.waiting and not self.running
 
-    def _plan_running(self) -> tuple[list[Scheduled], list[Request]]:
+    def _plan_running(self, budget: Budget) -> tuple[list[Scheduled], list[Request]]:
         """Those that decode before those that are still within their prompt; each with pages, or the last ones lose theirs."""
         order = deque(sorted(self.running, key=lambda r: r.num_waiting_tokens > 1))
-        scheduled, preempted, budget = list[Scheduled](), list[Request](), self.config.max_num_batched_tokens
-        while order and budget:
+        scheduled, preempted = list[Scheduled](), list[Request]()
+        while order:
             request = order.popleft()
-            n = min(request.num_waiting_tokens, budget)
+            if not (n := budget.offer(request)):
+                continue
             while not (fits := self.kv.allocate_slots(request, request.num_computed_tokens, n)) and order:
                 preempted.append(self._preempt(order.pop()))
             if fits:
                 scheduled.append(Scheduled(request, request.num_computed_tokens, n))
-                budget -= n
+                budget.spend(request, n)
             else:
                 preempted.append(self._preempt(request))
         return scheduled, preempted
@@ -77,22 +80,20 @@ class Scheduler:
         request.status, request.num_computed_tokens = Status.PREEMPTED, 0
         self.waiting.appendleft(request)
 
-    def _admit(self, scheduled: list[Scheduled]) -> str | None:
+    def _admit(self, scheduled: list[Scheduled], budget: Budget) -> str | None:
         """Take from the queue while there is room; why the first that stays can't run yet."""
-        budget = self.config.max_num_batched_tokens - sum(s.num_tokens for s in scheduled)
         while self.waiting:
             request = self.waiting[0]
-            if not budget:
-                return f"max_num_batched_tokens, {self.config.max_num_batched_tokens}, is spent"
+            if not (n := budget.offer(request)):
+                return budget.spent
             if len(self.running) == self.config.max_num_seqs:
                 return f"max_num_seqs, {self.config.max_num_seqs}, are running"
             # one more than it has, so that whoever is admitted gets at least one token further before it can lose its pages
             if not self.kv.fits(request.num_tokens + 1, self.config.max_num_batched_tokens):
                 return f"the {request.num_tokens} tokens of {request.submission.request_id} need more pages than are free"
-            n = min(request.num_waiting_tokens, budget)
             self.kv.allocate_slots(request, request.num_computed_tokens, n)
             self.running.append(self.waiting.popleft())
             request.status = Status.RUNNING
             scheduled.append(Scheduled(request, request.num_computed_tokens, n))
-            budget -= n
+            budget.spend(request, n)
         return None

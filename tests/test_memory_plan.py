@@ -1,0 +1,97 @@
+"""The sum of what a model needs, and its refusal, before anything is allocated."""
+
+import pytest
+
+from vtcore import available
+from vtcore.errors import ArgumentError, OutOfMemoryError
+from vtcore.kvcache.cache import Cache, Paged
+from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory
+from vtcore.scheduler.config import SchedulerConfig
+
+SPECS = {(i, "kv"): Paged({"k": (2, 8), "v": (2, 8)}) for i in range(3)}  # 128 bytes a token and layer
+WINDOWED = SPECS | {(3, "kv"): Paged({"k": (2, 8), "v": (2, 8)}, window=8)}
+NEEDS = Needs(weights=1000, repacked=500, token_bytes=10, vocab_size=5)
+CONFIG = SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=16, max_model_len=64)
+FIXED = 1000 + 500 + 10 * 16 + 4 * 4 * 5 * (4 + 64)
+PAGE = 3 * 16 * 128
+
+
+def test_without_a_limit_there_is_room_for_all_sequences(monkeypatch):
+    monkeypatch.setattr("vtcore.memory_plan.available_memory", lambda: None)
+    plan = plan_memory(NEEDS, SPECS, CONFIG, 16)
+    [pages] = plan.pages.values()
+    assert pages == 1 + 4 * 4
+    assert plan.kv_cache == 17 * PAGE
+    assert plan.total == FIXED + 17 * PAGE
+    assert "no limit is known" in str(plan)
+
+
+def test_the_cache_is_what_the_arrays_take():
+    plan = plan_memory(NEEDS, WINDOWED, CONFIG, 16, "1GiB")
+    assert Cache(WINDOWED, plan.pages, 16).nbytes == plan.kv_cache
+    full, windowed = plan.pages.values()
+    assert (full, windowed) == (1 + 4 * 4, 1 + 3 * 4)  # 7 + 16 tokens lie on up to 3 pages
+
+
+def test_a_limit_lowers_how_many_sequences_fit_and_no_further_than_one():
+    limit = FIXED + PAGE * (1 + 4 * 2) + 100
+    plan = plan_memory(NEEDS, SPECS, CONFIG, 16, limit)
+    assert list(plan.pages.values()) == [1 + 4 * 2]
+    assert plan.total <= limit
+    assert plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 5).pages == dict.fromkeys(plan.pages, 5)
+    with pytest.raises(OutOfMemoryError):
+        plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 5 - 1)
+
+
+def test_the_refusal_has_every_part_and_what_lowers_it():
+    with pytest.raises(OutOfMemoryError) as refused:
+        plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 3)
+    for words in (
+        "weights",
+        "repacked",
+        "workspace",
+        "KV cache",
+        "largest max_model_len that fits is 32",
+        "max_num_batched_tokens",
+        "memory_limit",
+    ):
+        assert words in str(refused.value)
+    with pytest.raises(OutOfMemoryError, match="no max_model_len is small enough"):
+        plan_memory(NEEDS, SPECS, CONFIG, 16, 100)
+
+
+@pytest.mark.parametrize(("text", "count"), [("4GiB", 4 << 30), ("1.5k", 1536), ("800M", 800 << 20), ("7", 7), ("2 TB", 2 << 40), (9, 9)])
+def test_sizes(text, count):
+    assert memory_limit(text) == count
+
+
+@pytest.mark.parametrize("wrong", ["", "4X", "-1", "0", 0, -5, True, 1.5, "nan", "4 4"])
+def test_what_is_no_size(wrong):
+    with pytest.raises(ArgumentError, match="memory_limit"):
+        memory_limit(wrong)
+
+
+def test_by_default_a_tenth_of_what_is_free_is_left(monkeypatch):
+    monkeypatch.setattr("vtcore.memory_plan.available_memory", lambda: 1000)
+    assert memory_limit(None) == 900
+
+
+def test_a_control_group_caps_the_machine(tmp_path):
+    assert available.control_group(tmp_path) is None
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("700\n")
+    (tmp_path / "memory.stat").write_text("anon 400\ninactive_file 100\nactive_file 50\n")
+    assert available.control_group(tmp_path) == 450
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available.control_group(tmp_path) is None
+
+
+def test_the_machine_says_what_is_available(tmp_path):
+    (tmp_path / "meminfo").write_text("MemTotal: 4 kB\nMemAvailable:       3 kB\n")
+    assert available.machine(tmp_path / "meminfo") == 3072
+    assert (available.machine(tmp_path / "none") or 1) > 0
+
+
+def test_for_people():
+    assert gib(3 << 30) == "3.00 GiB"
+    assert gib(1 << 20) == "1.0 MiB"

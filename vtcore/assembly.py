@@ -1,0 +1,132 @@
+"""The parts of an engine, put together around one checkpoint. Memory is summed up, and refused, before any is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtcore import tensor
+from vtcore.dispatch import Dispatcher
+from vtcore.engine import Engine
+from vtcore.errors import ArgumentError
+from vtcore.formats.checkpoint import Checkpoint
+from vtcore.intake import Intake
+from vtcore.kvcache.cache import Cache
+from vtcore.kvcache.manager import KVCacheManager
+from vtcore.memory_plan import MemoryPlan, Needs, plan_memory
+from vtcore.models.decoder import Decoder
+from vtcore.models.facts import Survey
+from vtcore.models.load import load_model
+from vtcore.provider import Provider
+from vtcore.providers import ProviderOptions, chain
+from vtcore.quant.blocks import FORMATS
+from vtcore.rounding import Rounding, dtype_of, rounded_weight
+from vtcore.runner import Runner
+from vtcore.scheduler.config import SchedulerConfig
+from vtcore.scheduler.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a model is run. Each one has an effect; where it can't have any, building raises ArgumentError."""
+
+    numerics: str = "exact"
+    providers: str | Sequence[str] | None = None
+    dtype: str | None = None
+    max_model_len: int | None = None
+    threads: int | None = None
+    strict: bool = False
+    block_size: int = 16
+    max_num_seqs: int = 16
+    max_num_batched_tokens: int = 512
+    memory_limit: int | str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_model_len", "threads", "block_size"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ArgumentError(f"{name} is {value!r}; it must be an integer of at least 1")
+        if not isinstance(self.strict, bool):
+            raise ArgumentError(f"strict is {self.strict!r}; it must be True or False")
+        if self.numerics == "fast" and dtype_of(self.dtype) is not None:
+            raise ArgumentError(
+                f"numerics 'fast' with dtype {self.dtype}: rounding follows engines that compute on dense weights; choose one"
+            )
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """An engine, and what it is made of."""
+
+    engine: Engine
+    model: Decoder
+    dispatcher: Dispatcher
+    plan: MemoryPlan
+
+
+def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Any) -> Assembled:
+    """Build it. `tokenizer` may be None. Raises OutOfMemoryError with the sum where it is over the limit."""
+    providers, dtype = find_providers(options), dtype_of(options.dtype)
+    wrap = tensor.of if dtype is None else rounded_weight(dtype)
+    model = load_model(checkpoint, numerics=options.numerics, max_model_len=options.max_model_len, wrap=wrap)
+    config = scheduler_config(model, options)
+    plan = plan_memory(needs_of(model, providers, dtype), model.specs(), config, options.block_size, options.memory_limit)
+    for op, weight in model.uses():
+        for provider in providers:
+            provider.prepare(op, weight)
+    dispatcher = Dispatcher(providers, strict=options.strict)
+    forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
+    cache = Cache(model.specs(), plan.pages, options.block_size)
+    kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
+    intake = Intake(vocab_size(model), config, kv, tokenizer)
+    return Assembled(Engine(Runner(model, cache, kv), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
+
+
+def find_providers(options: Options) -> list[Provider]:
+    """The chain, in which whatever was asked for has an effect."""
+    providers = chain(options.providers, ProviderOptions(threads=options.threads))
+    names = ", ".join(p.name for p in providers)
+    if names == "null":
+        raise ArgumentError("provider null computes shapes and no values: no token could come of it")
+    if options.threads is not None and not any("threads" in p.facts for p in providers):
+        raise ArgumentError(f"threads is {options.threads}, and no provider of {names} computes with threads; leave it away")
+    return providers
+
+
+def scheduler_config(model: Decoder, options: Options) -> SchedulerConfig:
+    """The limits of a step for this model."""
+    longest, c, formats = options.max_model_len, model.config, survey_of(model).bytes_by_format
+    if longest is not None and longest > c.context:
+        raise ArgumentError(f"max_model_len is {longest}; this checkpoint is made for sequences of up to {c.context} tokens")
+    if options.numerics == "fast" and not any(f in FORMATS and FORMATS[f].codes for f in formats):
+        raise ArgumentError(f"numerics 'fast' has no effect: it needs weights in blocks of integers, and these are {', '.join(formats)}")
+    return SchedulerConfig(options.max_num_seqs, options.max_num_batched_tokens, c.max_model_len)
+
+
+def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any] | None) -> Needs:
+    """Bytes from headers and shapes. What a provider repacks is counted as large as the weights are."""
+    seen = survey_of(model)
+    weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
+    repacks = any(type(p).prepare is not Provider.prepare for p in providers)
+    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model))
+
+
+def survey_of(model: Decoder) -> Survey:
+    """What loading found out from headers."""
+    assert model.survey is not None, "a model that was loaded has been surveyed"
+    return model.survey
+
+
+def _values(format_: str, nbytes: int) -> int:
+    if format_ in FORMATS:
+        return nbytes // FORMATS[format_].nbytes * FORMATS[format_].block
+    return nbytes // np.dtype(format_).itemsize
+
+
+def vocab_size(model: Decoder) -> int:
+    """How many ids the embedding has rows for."""
+    table = model.weights.tensors.get(model.dialect.find("embed_tokens", model.dialect.top).path + ".weight")
+    return model.config.vocab if table is None else int(table.shape[0])

@@ -1,0 +1,175 @@
+"""The engine in the same process: a model, loaded, and what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vtcore.assembly import Options, assemble
+from vtcore.catalogue import resolve
+from vtcore.errors import PromptError, TokenizerError, VtcoreError
+from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.models.config import ModelConfig
+from vtcore.outputs import Delta, RequestOutput
+from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts
+from vtcore.report import Report
+from vtcore.request import Submission
+from vtcore.sampling_params import SamplingParams
+from vtcore.text import Tokenizer, load_tokenizer
+
+Array = np.ndarray[Any, Any]
+Message = Mapping[str, Any]
+
+
+class LLM:
+    """A model in memory: a directory, a .gguf file, `hf:org/repo[:file]` or a name of the catalogue.
+
+    numerics: "exact", or "fast" (8-bit activations against quantised weights, llama.cpp's contract).
+    providers: names or paths of .py files, as a list or comma-separated, first choice first (None: portable).
+    dtype: "bfloat16" or "float16": every op's result, and the weights, are rounded as an engine of that dtype rounds.
+    max_model_len: tokens of the longest sequence, prompt and output (None: what the checkpoint is made for).
+    threads: to compute with (None: all that the process may use). strict: an op that a provider declines is an error.
+    block_size: tokens a page of the KV cache. max_num_seqs, max_num_batched_tokens: sequences at once, tokens of one forward.
+    memory_limit: bytes, or a text such as "4GiB", for weights, workspace and cache together (None: nine tenths of what is available).
+
+    Raises ArgumentError for an option that isn't one, CheckpointError for a broken model, OutOfMemoryError before anything is allocated.
+    Several threads may use one LLM; their requests are batched."""
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        numerics: str = "exact",
+        providers: str | Sequence[str] | None = None,
+        dtype: str | None = None,
+        max_model_len: int | None = None,
+        threads: int | None = None,
+        strict: bool = False,
+        block_size: int = 16,
+        max_num_seqs: int = 16,
+        max_num_batched_tokens: int = 512,
+        memory_limit: int | str | None = None,
+    ) -> None:
+        options = Options(
+            numerics, providers, dtype, max_model_len, threads, strict, block_size, max_num_seqs, max_num_batched_tokens, memory_limit
+        )
+        self.checkpoint = open_checkpoint(resolve(str(model)))
+        self._tokenizer = load_tokenizer(self.checkpoint)
+        made = assemble(self.checkpoint, options, self._tokenizer)
+        self.engine, self._model, self._dispatcher, self.memory_plan = made.engine, made.model, made.dispatcher, made.plan
+        self._closed = False
+
+    def generate(
+        self, prompts: Prompt | Sequence[Prompt], sampling_params: SamplingParams | Sequence[SamplingParams] | None = None
+    ) -> list[RequestOutput]:
+        """An output for each prompt, in their order. Parameters: one for all or one each; None: SamplingParams(), as in vLLM, whatever
+        generation_config.json says.
+
+        All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
+        numbers) or holds ids outside the vocabulary, ArgumentError for parameters that don't fit the model."""
+        parsed = parse_prompts(prompts)
+        return self._run([self._take(p, s, streamed=False) for p, s in zip(parsed, pair_params(sampling_params, len(parsed)), strict=True)])
+
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        chat_template: str | None = None,
+        **template_options: Any,
+    ) -> list[RequestOutput]:
+        """The answer to a conversation (a list of {"role", "content"}), or to each of several, through the model's chat template.
+
+        `chat_template` is another one, by name or source; `template_options` are what it may read, such as enable_thinking.
+        Raises TemplateError where there is none, or it refuses the messages."""
+        several = bool(messages) and not isinstance(messages[0], Mapping)
+        texts = [self._render(c, tools, chat_template, template_options) for c in (messages if several else [messages])]
+        params = pair_params(sampling_params, len(texts))
+        encode = self.tokenizer.encode
+        prompts = [Parsed(t, encode(t, add_special_tokens=False)) for t in texts]
+        return self._run([self._take(p, s, streamed=False) for p, s in zip(prompts, params, strict=True)])
+
+    def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None) -> Iterator[Delta]:
+        """What each step adds, as it comes. The prompt is checked now, and run once the iterator is; to stop early, close the iterator."""
+        [params] = pair_params(sampling_params, 1)
+        return self._deltas(self._take(parse_prompt(prompt), params))
+
+    def logits(self, token_ids: Sequence[int]) -> Array:
+        """float32 [T, vocab]: what the model says after each token of a sequence."""
+        submission = self._take(Parsed(None, token_ids), SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
+        self._run([submission])
+        return np.concatenate(submission.logits)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Text to ids and back. Raises TokenizerError where the checkpoint has none."""
+        if self._tokenizer is None:
+            raise TokenizerError(f"{self.checkpoint.path} has no tokenizer; give prompts as token ids")
+        return self._tokenizer
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """The model's numbers."""
+        return self._model.config
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of how this checkpoint was read."""
+        return list(self._model.weights.notes)
+
+    def report(self) -> Report:
+        """What ran where so far, every decline with its reason, and every copy between memories."""
+        return self._dispatcher.report()
+
+    def close(self) -> None:
+        """Stop threads and give back devices. A second time changes nothing."""
+        if not self._closed:
+            self._closed = True
+            self.engine.abort_all()
+            for provider in self._dispatcher.providers:
+                provider.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, prompt: Parsed, params: SamplingParams, **options: Any) -> Submission:
+        if self._closed:
+            raise VtcoreError("this LLM is closed")
+        ids = self.tokenizer.encode(prompt.text or "") if prompt.token_ids is None else prompt.token_ids
+        return self.engine.intake.take(ids, params, prompt=prompt.text, **options)
+
+    def _render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
+        if not messages:
+            raise PromptError("the conversation has no messages; it must have at least one")
+        return str(self.tokenizer.template(chat_template, tools).render(messages, tools=tools, **options))
+
+    def _run(self, submissions: list[Submission]) -> list[RequestOutput]:
+        """All of them to their ends; if something raises, none of them stays behind."""
+        try:
+            for submission in submissions:
+                self.engine.enqueue(submission)
+            while not all(s.finished for s in submissions):
+                self.engine.step()
+        finally:
+            for submission in submissions:
+                self.engine.abort(submission.request_id)
+        return [s.output() for s in submissions]
+
+    def _deltas(self, submission: Submission) -> Iterator[Delta]:
+        try:
+            self.engine.enqueue(submission)
+            while True:
+                while submission.deltas:
+                    yield submission.deltas.popleft()
+                if submission.finished:
+                    return
+                self.engine.step()
+        finally:
+            self.engine.abort(submission.request_id)

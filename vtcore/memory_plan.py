@@ -1,0 +1,131 @@
+"""The sum of what a model will need, from headers and shapes alone: made, shown and refused before anything is allocated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vtcore.available import available_memory
+from vtcore.errors import ArgumentError, OutOfMemoryError
+from vtcore.kvcache.cache import Key, Spec, page_bytes
+from vtcore.kvcache.tables import tables_of
+from vtcore.scheduler.config import SchedulerConfig
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+RESERVE = 0.1  # of what is available, left to Python, libraries and others where the caller names no limit
+LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load."""
+
+    weights: int
+    repacked: int
+    token_bytes: int  # of results alive at once, for each token of a step
+    vocab_size: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The parts of the sum in bytes, the pages that the cache gets, and the limit (None: the system doesn't say what it has)."""
+
+    weights: int
+    repacked: int
+    workspace: int
+    kv_cache: int
+    pages: Mapping[str, int]  # by cache group, the page of zeros included
+    block_size: int
+    config: SchedulerConfig
+    limit: int | None
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.repacked + self.workspace + self.kv_cache
+
+    def json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {**asdict(self), "pages": dict(self.pages), "total": self.total}
+
+    def __str__(self) -> str:
+        limit = "no limit is known" if self.limit is None else f"of {gib(self.limit)} that it may have"
+        c = self.config
+        step = f"max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs}"
+        cache = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size}"
+        return "\n".join(
+            [
+                f"{gib(self.weights)}  weights, as stored",
+                f"{gib(self.repacked)}  weights repacked by the providers",
+                f"{gib(self.workspace)}  workspace of a step: {step}",
+                f"{gib(self.kv_cache)}  KV cache: {cache}",
+                f"{gib(self.total)}  in all, {limit}",
+            ]
+        )
+
+
+def plan_memory(
+    needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig, block_size: int, limit: int | str | None = None
+) -> MemoryPlan:
+    """Give the cache room for max_num_seqs sequences of max_model_len, or for as many as fit the limit, but at least for one.
+
+    Raises OutOfMemoryError with the whole sum, and which option lowers which part, where not even that fits."""
+    most = memory_limit(limit)
+    workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
+    fixed = needs.weights + needs.repacked + workspace
+    page, each = page_bytes(specs, block_size), sequence_pages(specs, config, block_size)
+    zeros = sum(page.values())
+    sequence = sum(page[g] * n for g, n in each.items())
+    room = config.max_num_seqs if most is None or not sequence else min(config.max_num_seqs, (most - fixed - zeros) / sequence)
+    share = max(1.0, room)
+    pages = {g: 1 + int(n * share) for g, n in each.items()}
+    kv = sum(page[g] * n for g, n in pages.items())
+    plan = MemoryPlan(needs.weights, needs.repacked, workspace, kv, pages, block_size, config, most)
+    if most is not None and plan.total > most:
+        raise OutOfMemoryError(_refusal(plan, specs, most - fixed - zeros))
+    return plan
+
+
+def sequence_pages(specs: Mapping[Key, Spec], config: SchedulerConfig, block_size: int) -> dict[str, int]:
+    """By cache group, the most pages that one sequence of max_model_len holds at once."""
+    groups = {spec.group: spec for spec in specs.values()}
+    return {g: tables_of(spec, block_size).most(config.max_model_len, config.max_num_batched_tokens) for g, spec in groups.items()}
+
+
+def memory_limit(limit: int | str | None) -> int | None:
+    """Bytes from a number or a text such as "4GiB"; None: what is available now, less a reserve."""
+    if limit is None:
+        free = available_memory()
+        return None if free is None else int(free * (1 - RESERVE))
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", limit.strip().lower()) if isinstance(limit, str) else None
+    if match is None or not float(match[1]):
+        raise ArgumentError(f'memory_limit is {limit!r}; it must be a positive number of bytes, or a text such as "800MiB" or "4GiB"')
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def gib(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / (1 << 30):.2f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
+
+
+def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
+    longest = _longest(specs, plan, room)
+    hint = f"the largest max_model_len that fits is {longest}" if longest else "no max_model_len is small enough"
+    return (
+        f"with one sequence of {plan.config.max_model_len} tokens the model needs more than it may have:\n{plan}\n"
+        f"{hint}. Lower max_model_len for the KV cache, max_num_batched_tokens or max_num_seqs for the workspace, "
+        "choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
+    )
+
+
+def _longest(specs: Mapping[Key, Spec], plan: MemoryPlan, room: int) -> int:
+    """The largest max_model_len of which one sequence fits in `room` bytes; 0: none."""
+    page, low, high = page_bytes(specs, plan.block_size), 0, plan.config.max_model_len
+    while low < high:
+        middle = (low + high + 1) // 2
+        each = {s.group: tables_of(s, plan.block_size).most(middle, plan.config.max_num_batched_tokens) for s in specs.values()}
+        low, high = (middle, high) if sum(page[g] * n for g, n in each.items()) <= room else (low, middle - 1)
+    return low

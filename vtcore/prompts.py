@@ -1,0 +1,74 @@
+"""What a caller may give as prompts, brought into one form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtcore.errors import ArgumentError, PromptError
+from vtcore.sampling_params import SamplingParams
+
+Ids = Sequence[int]
+Prompt = str | Mapping[str, Any] | Ids  # a text, {"prompt": text}, {"prompt_token_ids": ids}, or ids
+FORMS = 'a text, a list of token ids, {"prompt": text} or {"prompt_token_ids": ids}'
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A prompt as text or as token ids."""
+
+    text: str | None
+    token_ids: Any = None
+
+
+def parse_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Parsed]:
+    """One prompt or a list of them; a bare list of integers is one. Raises PromptError, with its place, for what is no prompt."""
+    if _is_one(prompts):
+        return [parse_prompt(prompts)]
+    if not isinstance(prompts, Sequence) or isinstance(prompts, (bytes, bytearray)):
+        raise PromptError(f"prompts is {type(prompts).__name__}; it must be a prompt ({FORMS}) or a list of prompts")
+    return [parse_prompt(p, f"prompt {i}: ") for i, p in enumerate(prompts)]
+
+
+def parse_prompt(prompt: Any, where: str = "") -> Parsed:
+    """One prompt."""
+    if isinstance(prompt, str):
+        return Parsed(prompt)
+    if isinstance(prompt, Mapping):
+        return _from_mapping(prompt, where)
+    if _is_ids(prompt) or (isinstance(prompt, (list, tuple)) and not prompt):
+        return Parsed(None, prompt)
+    raise PromptError(f"{where}{prompt!r:.80} is no prompt; give {FORMS}")
+
+
+def pair_params(params: SamplingParams | Sequence[SamplingParams] | None, count: int) -> list[SamplingParams]:
+    """Sampling parameters for each of so many prompts: the same for all, or one each; None: the defaults."""
+    given = SamplingParams() if params is None else params
+    each = [given] * count if isinstance(given, SamplingParams) else list(given) if isinstance(given, Sequence) else [given]
+    if wrong := [p for p in each if not isinstance(p, SamplingParams)]:
+        raise ArgumentError(f"sampling_params holds {wrong[0]!r:.80}; it must be SamplingParams, or a list with one for each prompt")
+    if len(each) != count:
+        raise ArgumentError(f"sampling_params has {len(each)} entries for {count} prompts; give one for all, or one for each")
+    return each
+
+
+def _from_mapping(prompt: Mapping[str, Any], where: str) -> Parsed:
+    if set(prompt) == {"prompt"} and isinstance(prompt["prompt"], str):
+        return Parsed(prompt["prompt"])
+    if set(prompt) == {"prompt_token_ids"} and (_is_ids(ids := prompt["prompt_token_ids"]) or not len(ids)):
+        return Parsed(None, ids)
+    raise PromptError(f"{where}a mapping with {', '.join(map(repr, prompt)) or 'nothing'} is no prompt; give {FORMS}")
+
+
+def _is_one(prompts: Any) -> bool:
+    return isinstance(prompts, (str, Mapping)) or _is_ids(prompts)
+
+
+def _is_ids(value: Any) -> bool:
+    """Whether it can only be token ids: numbers all through, right or wrong ones."""
+    if hasattr(value, "dtype") and hasattr(value, "ndim"):
+        return bool(value.ndim == 1 and value.dtype.kind in "iuf")
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(i, (int, float, np.number)) for i in value)
