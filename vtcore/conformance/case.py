@@ -18,7 +18,7 @@ from vtcore.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Case:
     """One call, with every argument by name. `seed` and `number` name it: the number-th sample that the op draws from the seed."""
 
@@ -31,7 +31,7 @@ class Case:
     def label(self) -> str:
         return f"{self.op.name}#{self.number}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         defaults = self.op.parameters
         given = {n: v for n, v in self.call.items() if defaults[n] is inspect.Parameter.empty or v is not defaults[n]}
         return f"{self.op.name}({', '.join(f'{n}={_shown(v)}' for n, v in given.items())})"

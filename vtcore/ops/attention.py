@@ -200,12 +200,12 @@ def _mix(weights: Array, values: Array) -> Array:
 
 
 def _attention_samples(rng: np.random.Generator) -> Iterator[Call]:
-    for starts, heads, width, value in (((0, 5), 1, 80, 80), ((0, 3, 3, 7, 8), 3, 64, 16), ((2, 4), 2, 16, 16), ((0, 0), 2, 8, 8)):
-        t = 9 if starts[0] else starts[-1]
+    for starts, heads, width, value in (((0, 5), 1, 80, 80), ((0, 3, 3, 7, 8), 3, 64, 16), ((0, 1), 2, 16, 16), ((0, 0), 2, 8, 8)):
+        t = starts[-1]
         q, k, v = normal(rng, t, heads, width), normal(rng, t, heads, width), normal(rng, t, heads, value)
         yield {"q": q, "k": k, "v": v, "starts": ints(*starts), "scale": width**-0.5}
     call = {"q": cut(normal(rng, 6, 2, 16)), "k": turned(normal(rng, 6, 2, 16)), "v": normal(rng, 6, 4, 8)[:, ::2], "scale": 1.0}
-    yield call | {"starts": ints(0, 2, 6)}
+    yield call | {"starts": ints(1, 3, 5)}
     yield from sixteen(call | {"starts": ints(0, 6)})
 
 

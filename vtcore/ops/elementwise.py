@@ -24,6 +24,8 @@ PAIRS = (
     ((0, 8), (8,)),
 )
 
+CONCATENATED = (((3, 64), (3, 33)), ((2, 4, 16), (2, 1, 8)), ((1, 4, 16), (5, 4, 1)), ((1, 0), (1, 5)), ((4,), (2, 3)), ((0, 8), (0, 8)))
+
 
 def _pairs(rng: np.random.Generator, second: str) -> Iterator[Call]:
     for one, other in PAIRS:
@@ -81,7 +83,7 @@ def scale(x: Array, factor: float) -> Array:
 
 
 def _concat_samples(rng: np.random.Generator) -> Iterator[Call]:
-    for x, y in (((3, 64), (3, 33)), ((2, 4, 16), (2, 1, 8)), ((1, 4, 16), (5, 4, 1)), ((3, 0), (3, 5)), ((4,), (2, 3)), ((0, 8), (0, 8))):
+    for x, y in CONCATENATED:
         yield {"x": normal(rng, *x), "y": normal(rng, *y)}
     yield {"x": cut(normal(rng, 3, 16)), "y": turned(normal(rng, 3, 8))}
     yield from sixteen({"x": normal(rng, 3, 16), "y": normal(rng, 3, 8)})

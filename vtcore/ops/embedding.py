@@ -51,7 +51,8 @@ def _place_samples(rng: np.random.Generator) -> Iterator[Call]:
         yield {"x": x, "rows": ints(4, 0, 5), "values": normal(rng, 3, 33), "add": add}
         yield {"x": x, "rows": ints(2, -1, 2, -1), "values": normal(rng, 4, 33), "add": add}
     yield {"x": x, "rows": ints(), "values": normal(rng, 0, 33)}
-    yield {"x": normal(rng, 0, 8), "rows": ints(-1), "values": normal(rng, 1, 8)}
+    for t in (0, 1):
+        yield {"x": normal(rng, t, 8), "rows": ints(t - 1), "values": normal(rng, 1, 8)}
     yield {"x": cut(x), "rows": ints(1), "values": cut(normal(rng, 1, 33))}
     yield from sixteen({"x": x, "rows": ints(1, 3), "values": normal(rng, 2, 33), "add": True})
 

@@ -59,7 +59,8 @@ def _angle_rules(positions: Array, axes: Array | None, every: int, **_: object) 
 def rope_angles(positions: Array, frequencies: Array, scale: float = 1.0, axes: Array | None = None, every: int = 1) -> Array:
     """cos and sin of position * frequency, times scale: [T 2 F], cosines first. The product is rounded to float32, as torch makes it.
 
-    positions [T], or [A T] for multimodal ropes: then axes [F] names the row that each frequency follows (None: row 0).
+    positions [T], frequencies [F]; or positions [A T] for multimodal ropes: then axes [F] names the row that each frequency follows
+    (None: row 0).
     With every = r the position is that of the first token of each window of r tokens."""
     rows = np.atleast_2d(positions) // every * every
     follows = np.zeros(len(frequencies), np.int64) if axes is None else axes
