@@ -28,15 +28,12 @@ def random_llama(directory: Path, seed: int = 0, **changes: object) -> Path:
 
 
 def _shapes(c: dict[str, object]) -> dict[str, tuple[int, ...]]:
-    h, i, q, kv, v = (
-        int(str(c[n])) for n in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "vocab_size")
-    )
-    d = int(str(c["head_dim"]))
+    h, i, v = (int(str(c[n])) for n in ("hidden_size", "intermediate_size", "vocab_size"))
+    q, kv = (int(str(c[n])) * int(str(c["head_dim"])) for n in ("num_attention_heads", "num_key_value_heads"))
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (v, h), "model.norm.weight": (h,), "lm_head.weight": (v, h)}
     for layer in range(int(str(c["num_hidden_layers"]))):
-        own = {
-            "self_attn.q_proj": (q * d, h), "self_attn.k_proj": (kv * d, h), "self_attn.v_proj": (kv * d, h), "self_attn.o_proj": (h, q * d),
-            "mlp.gate_proj": (i, h), "mlp.up_proj": (i, h), "mlp.down_proj": (h, i), "input_layernorm": (h,), "post_attention_layernorm": (h,),
-        }  # fmt: skip
+        own: dict[str, tuple[int, ...]] = {f"self_attn.{n}_proj": (kv, h) for n in "kv"}
+        own |= {"self_attn.q_proj": (q, h), "self_attn.o_proj": (h, q), "mlp.gate_proj": (i, h), "mlp.up_proj": (i, h)}
+        own |= {"mlp.down_proj": (h, i), "input_layernorm": (h,), "post_attention_layernorm": (h,)}
         shapes |= {f"model.layers.{layer}.{n}.weight": s for n, s in own.items()}
     return shapes
