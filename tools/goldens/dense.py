@@ -25,7 +25,6 @@ recipe(
     "llama_rope_dynamic",
     "Llama",
     {**LLAMA, "max_position_embeddings": 48, "rope_parameters": rope(kind="dynamic", factor=2.0)},
-    chunked=False,
 )
 recipe(
     "llama_rope_llama3",

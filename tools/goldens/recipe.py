@@ -44,7 +44,6 @@ class Recipe:
     numbers: Mapping[str, Any]
     dtype: str = "float32"
     noisy: bool = False  # the oracle's own noise is above 1e-4
-    chunked: bool = True
     max_model_len: int | None = None
     oracle: Mapping[str, Any] = field(default_factory=dict)  # what the oracle's config says instead, for a rule that is not transformers'
     disguise: Disguise | None = None

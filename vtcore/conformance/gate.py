@@ -15,8 +15,10 @@ from vtcore.conformance.golden import Case, Golden, probes
 from vtcore.conformance.runner import Model, Request, Runner
 from vtcore.dispatch import Dispatcher
 from vtcore.formats.checkpoint import open_checkpoint
-from vtcore.models import load_model
+from vtcore.models.decoder import Decoder
+from vtcore.models.load import load_model
 from vtcore.provider import Provider
+from vtcore.rounding import Rounding, dtype_of, rounded_weight
 
 Array = np.ndarray[Any, Any]
 
@@ -75,14 +77,21 @@ class Verdict:
         return line
 
 
-def load(golden: Golden, directory: Path | None = None, **options: Any) -> Model:
+def load(golden: Golden, directory: Path | None = None, **options: Any) -> Decoder:
     """vtcore's model of a golden's checkpoint, written to a directory (a temporary one) first."""
-    if directory is not None:
-        checkpoint = open_checkpoint(golden.write_safetensors(directory))
-        model: Model = load_model(checkpoint, max_model_len=golden.max_model_len, **options)
-        return model
-    with tempfile.TemporaryDirectory() as temporary:
-        return load(golden, Path(temporary), **options)
+    if directory is None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+            return load(golden, Path(temporary), **options)
+    if (dtype := dtype_of(golden.dtype)) is not None:
+        options = {"wrap": rounded_weight(dtype), **options}
+    checkpoint = open_checkpoint(golden.write_safetensors(directory))
+    return load_model(checkpoint, max_model_len=golden.max_model_len, **options)
+
+
+def engine(golden: Golden, providers: Sequence[Provider] = ()) -> Dispatcher | Rounding:
+    """What runs the golden's ops: a chain of providers, with the roundings that the oracle made."""
+    dispatcher, dtype = Dispatcher(providers), dtype_of(golden.dtype)
+    return dispatcher if dtype is None else Rounding(dispatcher, dtype)
 
 
 def answer(model: Model, golden: Golden, providers: Sequence[Provider] = (), way: Way = Way.BATCHED) -> list[Request]:
@@ -90,7 +99,7 @@ def answer(model: Model, golden: Golden, providers: Sequence[Provider] = (), way
     requests = [Request(c.prompt, len(c.tokens)) for c in golden.cases]
     together = [[r] for r in requests] if way is Way.ALONE else [requests]
     for some in together:
-        Runner(model, Dispatcher(providers), 13 if way is Way.CHUNKED else 10**9).run(some)
+        Runner(model, engine(golden, providers), 13 if way is Way.CHUNKED else 10**9).run(some)
     return requests
 
 
@@ -126,7 +135,6 @@ def error(case: Case, request: Request) -> float:
 
 
 def check(golden: Golden, providers: Sequence[Provider] = (), ways: Sequence[Way] = tuple(Way)) -> list[Verdict]:
-    """A golden in each way that it may be run."""
+    """A golden in each of some ways."""
     model = load(golden)
-    may = [w for w in ways if golden.chunked or w is not Way.CHUNKED]
-    return [judge(golden, answer(model, golden, providers, way), way) for way in may]
+    return [judge(golden, answer(model, golden, providers, way), way) for way in ways]

@@ -55,8 +55,7 @@ class Golden:
     seed: int
     dtype: str  # what the oracle computed in: float32, or bfloat16 rounded at torch's op borders
     tolerance: float  # of logits, absolute: above the oracle's own noise
-    noise: float | None  # the oracle's: the largest difference of its logits with and without a cache
-    chunked: bool  # False: its answers depend on how a prompt is cut, and are those of a whole one
+    noise: float | None  # the oracle's: the largest difference of its logits with and without a cache; None: they are two things
     max_model_len: int | None  # what must be served for these answers, where rope depends on it
     versions: dict[str, str]
     config: dict[str, Any]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from vtcore.dispatch import Dispatcher
 from vtcore.kvcache.cache import Cache, Group, Key, Paged, Spec
 from vtcore.models.batch import Batch, Output
 from vtcore.tensor import Inputs, Tensor
 
 Array = np.ndarray[Any, Any]
 PAGE, PAGES = 16, 96
+FIELDS = ("tokens", "positions", "starts", "lengths", "until", "rows")  # of a Batch, in order
 Numbers = dict[str, Array]  # a batch's integers: by the names of its fields, and as `group:table`, `group:slots`
 
 
@@ -58,12 +59,12 @@ Plan = list[tuple[Request, int]]  # whose turn it is, and for how many tokens
 
 
 class Runner:
-    """Plan, run, commit. `budget` is the most tokens of a step."""
+    """Plan, run, commit. `engine` is a Dispatcher, or what stands for one; `budget` is the most tokens of a step."""
 
-    def __init__(self, model: Model, dispatcher: Dispatcher, budget: int = 10**9) -> None:
-        self.model, self.dispatcher, self.budget = model, dispatcher, budget
-        self.cache = Cache(model.specs(), PAGES, PAGE)
-        self.free = {g: list(range(PAGES - 1, 0, -1)) for g in self.cache.groups}  # page 0 is the page of zeros
+    def __init__(self, model: Model, engine: AbstractContextManager[Any], budget: int = 10**9, pages: int = PAGES) -> None:
+        self.model, self.engine, self.budget = model, engine, budget
+        self.cache = Cache(model.specs(), pages, PAGE)
+        self.free = {g: list(range(pages - 1, 0, -1)) for g in self.cache.groups}  # page 0 is the page of zeros
         self.shape: Callable[[Numbers], Numbers] = lambda numbers: numbers  # what a test does to a batch's integers
 
     def run(self, requests: Sequence[Request]) -> None:
@@ -78,9 +79,9 @@ class Runner:
 
     def forward(self, batch: Batch) -> Array:
         """float32 [rows, V]."""
-        with self.dispatcher:
-            logits: Array = self.model(batch, self.cache).logits.numpy()
-        return logits.copy()
+        with self.engine:
+            logits = self.model(batch, self.cache).logits
+        return np.array(logits.numpy())
 
     def commit(self, plan: Plan, logits: Array) -> None:
         """Keep each request's rows; the last one of a request that has caught up gives its next token, the lowest of the best."""
@@ -101,6 +102,7 @@ class Runner:
             "positions": index,
             "starts": starts,
             "lengths": np.array([r.computed + n for r, n in plan]),
+            "prompts": np.array([r.prompt for r, _ in plan]),
             "until": index,
             "rows": np.arange(len(index)),
         }
@@ -144,6 +146,6 @@ class Runner:
 
 def batch_of(tensors: dict[str, Tensor]) -> Batch:
     """A batch from its integers by name."""
-    groups = {n.removesuffix(":table") for n in tensors if n.endswith(":table")}
-    own = {n: t for n, t in tensors.items() if ":" not in n}
-    return Batch(**own, groups={g: Group(tensors[f"{g}:table"], tensors[f"{g}:slots"]) for g in groups})
+    names = [n.removesuffix(":table") for n in tensors if n.endswith(":table")]
+    groups = {g: Group(tensors[f"{g}:table"], tensors[f"{g}:slots"]) for g in names}
+    return Batch(*(tensors[n] for n in FIELDS), groups=groups, prompts=tensors["prompts"])

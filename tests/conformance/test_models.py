@@ -1,0 +1,74 @@
+"""Every architecture against its goldens: all tokens, every recorded logit, and the same bits however its prompts are run."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.conformance.test_rules import assert_same_bits
+from vtcore.conformance.gate import Outcome, Way, answer, judge, load
+from vtcore.conformance.golden import goldens
+from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.models.load import identify, load_model
+from vtcore.models.registry import ARCHITECTURES, load_all
+from vtcore.models.rope import make_rope
+from vtcore.providers import chain
+
+load_all()
+GOLDENS = goldens(ARCHITECTURES)
+EXACT = [g for g in GOLDENS if g.dtype == "float32"]
+ALIASES = {"YiForCausalLM", "Gemma3ForConditionalGeneration"}  # names for an architecture that is recorded under another
+every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+
+
+@every
+@pytest.mark.parametrize("providers", ["reference", "portable"])
+def test_tokens_logits_and_bits(golden, providers):
+    model, runs = load(golden), {}
+    for way in Way:
+        runs[way] = answer(model, golden, chain(providers), way)
+        verdict = judge(golden, runs[way], way)
+        assert verdict.passed, str(verdict)
+    for way in (Way.CHUNKED, Way.ALONE):
+        assert_same_bits(runs[Way.BATCHED], runs[way])
+
+
+def test_every_registered_architecture_has_a_golden():
+    ours = {name: cls for name, cls in ARCHITECTURES.items() if cls.__module__.startswith("vtcore.models")}
+    recorded = {g.architecture for g in GOLDENS}
+    assert set(ours) - recorded == ALIASES
+    assert {ours[n] for n in ALIASES} <= {ours[n] for n in recorded}
+
+
+@pytest.mark.parametrize("golden", [g for g in EXACT if g.older], ids=lambda g: g.name)
+def test_both_spellings_of_a_config_are_one(golden, tmp_path):
+    new, old = (
+        identify(open_checkpoint(golden.write_safetensors(tmp_path / str(older), older=older)), golden.max_model_len).config
+        for older in (False, True)
+    )
+    assert replace(new, rest={}, ropes={}) == replace(old, rest={}, ropes={})
+    for i in range(new.layers):
+        a, b = new.layer(i), old.layer(i)
+        assert (a.rope is None) == (b.rope is None)
+        if a.rope is not None:
+            one, other = (make_rope(c.rope, c.rope_dim or c.head_dim) for c in (a, b))
+            np.testing.assert_array_equal(one.frequencies, other.frequencies)
+            assert (one.scale, one.dynamic) == (other.scale, other.dynamic)
+
+
+@pytest.mark.parametrize("golden", EXACT, ids=lambda g: g.name)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_the_stored_dtype_changes_no_bit(golden, dtype, tmp_path):
+    short = replace(golden, cases=tuple(replace(c, tokens=c.tokens[:2]) for c in golden.cases))
+    stored = open_checkpoint(golden.write_safetensors(tmp_path, dtype=dtype, shards=2))
+    assert {str(t.dtype) for t in stored.tensors.values()} == {dtype}
+    half = load_model(stored, max_model_len=golden.max_model_len)
+    for providers in ("reference", "portable"):
+        assert_same_bits(answer(load(golden), short, chain(providers)), answer(half, short, chain(providers)))
+
+
+def test_which_longrope_factors_serve_is_decided_by_the_longest_sequence_served():
+    golden = next(g for g in GOLDENS if g.name == "phi3_longrope_short")
+    assert judge(golden, answer(load(golden), golden)).passed
+    longer = replace(golden, max_model_len=129)
+    assert judge(golden, answer(load(longer), golden)).outcome is Outcome.DIVERGED
