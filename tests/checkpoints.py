@@ -11,7 +11,8 @@ from safetensors.numpy import save_file
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 300, "max_position_embeddings": 128,
-    "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+    "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
     "dtype": "float32",
 }  # fmt: skip
 

@@ -55,7 +55,7 @@ class _Stream:
 
 
 class Script:
-    """At position p the likeliest next token is script[p]; beyond the script all are alike. It keeps an entry for each token, as models do."""
+    """At position p the likeliest next token is script[p]; beyond it all are alike. It keeps an entry for each token, as models do."""
 
     def __init__(self, script: bytes | list[int] = b"", vocab: int = 257, length: int = 256, strength: float = 8.0) -> None:
         table = np.zeros((length, vocab), np.float32)

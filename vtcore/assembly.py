@@ -69,10 +69,20 @@ class Assembled:
 
 def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Any) -> Assembled:
     """Build it. `tokenizer` may be None. Raises OutOfMemoryError with the sum where it is over the limit."""
-    providers, dtype = find_providers(options), dtype_of(options.dtype)
+    dtype = dtype_of(options.dtype)
     wrap = tensor.of if dtype is None else rounded_weight(dtype)
     model = load_model(checkpoint, numerics=options.numerics, max_model_len=options.max_model_len, wrap=wrap)
-    config = scheduler_config(model, options)
+    config, providers = scheduler_config(model, options), find_providers(options)
+    try:
+        return _around(model, config, providers, options, tokenizer)
+    except BaseException:
+        for provider in providers:
+            provider.close()
+        raise
+
+
+def _around(model: Decoder, config: SchedulerConfig, providers: list[Provider], options: Options, tokenizer: Any) -> Assembled:
+    dtype = dtype_of(options.dtype)
     plan = plan_memory(needs_of(model, providers, dtype), model.specs(), config, options.block_size, options.memory_limit)
     for op, weight in model.uses():
         for provider in providers:

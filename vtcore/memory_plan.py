@@ -108,7 +108,9 @@ def memory_limit(limit: int | str | None) -> int | None:
 
 def gib(count: int) -> str:
     """Bytes for people."""
-    return f"{count / (1 << 30):.2f} GiB" if count >= 1 << 30 else f"{count / (1 << 20):.1f} MiB"
+    if count >= 1 << 30:
+        return f"{count / (1 << 30):.2f} GiB"
+    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count / (1 << 10):.1f} KiB"
 
 
 def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
