@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
-FAMILIES = ("elementwise",)
+# norm, rope, attention, pages and sampling are done (tested under each ISA): do not rewrite them.
+FAMILIES = ("elementwise", "norm", "rope", "pages", "attention", "sampling", "linear", "linear_q8")
 
 
 def register_all(provider: Portable) -> None:
