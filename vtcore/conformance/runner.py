@@ -15,7 +15,6 @@ from vtcore.tensor import Inputs, Tensor
 
 Array = np.ndarray[Any, Any]
 PAGE, PAGES = 16, 96
-FIELDS = ("tokens", "positions", "starts", "lengths", "until", "rows")  # of a Batch, in order
 Numbers = dict[str, Array]  # a batch's integers: by the names of its fields, and as `group:table`, `group:slots`
 
 
@@ -148,4 +147,5 @@ def batch_of(tensors: dict[str, Tensor]) -> Batch:
     """A batch from its integers by name."""
     names = [n.removesuffix(":table") for n in tensors if n.endswith(":table")]
     groups = {g: Group(tensors[f"{g}:table"], tensors[f"{g}:slots"]) for g in names}
-    return Batch(*(tensors[n] for n in FIELDS), groups=groups, prompts=tensors["prompts"])
+    t = tensors
+    return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["until"], t["rows"], groups, t["prompts"])
