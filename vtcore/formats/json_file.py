@@ -53,7 +53,7 @@ def _check_bounds(raw: bytes, source: str, error: type[CheckpointError]) -> None
 def _deeper(value: Any, depth: int) -> bool:
     """Whether lists and objects are nested more than `depth` deep."""
     level = [value]
-    for _ in range(depth + 1):
+    for _ in range(depth):
         level = [c for v in level if isinstance(v, (dict, list)) for c in (v.values() if isinstance(v, dict) else v)]
     return any(isinstance(v, (dict, list)) for v in level)
 

@@ -1,6 +1,6 @@
 """Safetensors: one file, or shards that an index names. Headers are checked whole before any tensor is handed out; the data stay mapped.
 
-Format: huggingface/safetensors, README. The header is read here, since the package's NumPy side copies, and has no bfloat16 or float8."""
+Format: huggingface/safetensors, README. The header is read here, since the package's NumPy side copies, and has no float8."""
 
 from __future__ import annotations
 
@@ -69,27 +69,26 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
 
 def _entry(path: Path, name: str, value: Any) -> Entry:
     """A header's line, checked by itself."""
+    if problem := _malformed(value):
+        raise SafetensorsError(f"{path}: tensor {short(name)}: {problem}")
+    return Entry(name, tuple(value["shape"]), DTYPES[value["dtype"]], *value["data_offsets"])
 
-    def fail(problem: str) -> SafetensorsError:
-        return SafetensorsError(f"{path}: tensor {short(name)}: {problem}")
 
-    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-        raise fail(f"it is described by {short(value)}; an object of dtype, shape and data_offsets is needed")
+def _malformed(value: Any) -> str | None:
+    """What is wrong with a header's line, if anything."""
+    if not isinstance(value, dict) or not value.keys() >= {"dtype", "shape", "data_offsets"}:
+        return f"it is described by {short(value)}; an object of dtype, shape and data_offsets is needed"
     shape, offsets, dtype = value["shape"], value["data_offsets"], value["dtype"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise fail(f"its dtype is {short(dtype)}; known are {', '.join(DTYPES)}")
+        return f"its dtype is {short(dtype)}; known are {', '.join(DTYPES)}"
     if not _whole(shape) or len(shape) > MOST_DIMS:
-        raise fail(f"its shape is {short(shape)}; a list of at most {MOST_DIMS} whole numbers is needed")
+        return f"its shape is {short(shape)}; a list of at most {MOST_DIMS} whole numbers is needed"
     if problem := impossible_shape(tuple(shape)):
-        raise fail(problem)
+        return problem
     if not _whole(offsets) or len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1]:
-        raise fail(f"its data_offsets are {short(offsets)}; [begin, end] with 0 <= begin <= end is needed")
-    entry = Entry(name, tuple(shape), DTYPES[dtype], *offsets)
-    if prod(shape) * entry.dtype.itemsize != entry.end - entry.begin:
-        raise fail(
-            f"shape {short(shape)} of {dtype} takes {prod(shape) * entry.dtype.itemsize} bytes; its data_offsets span {entry.end - entry.begin}"
-        )
-    return entry
+        return f"its data_offsets are {short(offsets)}; [begin, end] with 0 <= begin <= end is needed"
+    needed, spanned = prod(shape) * DTYPES[dtype].itemsize, offsets[1] - offsets[0]
+    return None if needed == spanned else f"shape {short(shape)} of {dtype} takes {needed} bytes; its data_offsets span {short(spanned)}"
 
 
 def _whole(value: Any) -> bool:
@@ -105,9 +104,8 @@ def _check_cover(path: Path, entries: list[Entry], nbytes: int) -> None:
     for one, two in pairwise(ordered):
         if two.begin != one.end:
             how = "overlaps" if two.begin < one.end else "leaves a gap behind"
-            raise SafetensorsError(
-                f"{path}: tensor {short(two.name)} begins at {two.begin} and {how} {short(one.name)}, which ends at {one.end}"
-            )
+            where = f"begins at {two.begin} and {how} {short(one.name)}, which ends at {one.end}"
+            raise SafetensorsError(f"{path}: tensor {short(two.name)} {where}")
     end = last.end if last else 0
     if end != nbytes:
         which = f"tensor {short(last.name)} ends" if last else "the header ends"
@@ -137,9 +135,7 @@ def _merge(path: Path, weight_map: dict[str, str], shards: dict[str, dict[str, R
     for file, shard in shards.items():
         for name, tensor in shard.items():
             if out.setdefault(name, tensor) is not tensor and name not in weight_map:
-                raise SafetensorsError(
-                    f"tensor {short(name)} is in {out[name].source} and in {file}, and {path.name} does not say which counts"
-                )
+                raise SafetensorsError(f"tensor {short(name)} is in {out[name].source} and {file}; {path.name} doesn't say which counts")
     return out
 
 
@@ -154,9 +150,7 @@ def read_directory(directory: Path) -> tuple[dict[str, RawTensor], list[Path]] |
         used = [f for f in present if f.name == SINGLE] or present
         if len(used) > 1:
             names = ", ".join(f.name for f in used[:8])
-            raise SafetensorsError(
-                f"{directory} holds {len(used)} .safetensors files ({names}) and no {INDEX} that says which tensors count"
-            )
+            raise SafetensorsError(f"{directory} holds {len(used)} .safetensors files ({names}) and no {INDEX} to say which count")
         tensors = read_file(used[0])
     else:
         return None
