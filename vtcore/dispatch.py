@@ -81,7 +81,8 @@ class Dispatcher:
     def _settle(self, op: Op, call: Call, touched: dict[str, Array | None], memory: Memory) -> None:
         """What was written is true only where it was written. (With one copy nobody asked for rows: it stays true as a whole.)"""
         for name in op.writes:
-            call[name].storage.wrote(memory, touched.get(name))
+            if call[name] is not None:
+                call[name].storage.wrote(memory, touched.get(name))
 
     def moved(self, storage: Storage, source: Memory, target: Memory, nbytes: int) -> None:
         """Count one copy between memories, under the op that needed it."""

@@ -10,7 +10,14 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 128
-OWN_REFERENCES = 3  # buffer.base, the local name, and getrefcount's argument
+
+
+def references(buffer: Array) -> int:
+    """How many objects refer to the array behind a buffer, with what looking takes."""
+    return sys.getrefcount(buffer.base)
+
+
+UNSEEN = references(np.empty(2, np.uint8)[1:])  # of a buffer that nobody else looks at
 
 
 class Held(NamedTuple):
@@ -80,8 +87,7 @@ class HostMemory(Memory):
 
     def release(self, held: Held) -> None:
         """Into the pool, unless somebody still looks at the bytes: every NumPy view of a buffer refers to the array behind it."""
-        raw = held.buffer.base
-        if raw is not None and sys.getrefcount(raw) <= OWN_REFERENCES:
+        if held.buffer.base is not None and references(held.buffer) <= UNSEEN:
             super().release(held)
         else:
             self.live -= held.nbytes

@@ -126,7 +126,7 @@ def op(
         parameters = {n: p.default for n, p in inspect.signature(reference).parameters.items()}
         arrays, scalars = Signature.parse(signature), _scalars(reference)
         spec = Op(reference.__name__, arrays, quiet, samples, tolerance, errors, check, writes, touches or {}, parameters, scalars)
-        if unknown := (set(spec.signature.arguments) | set(writes) | set(spec.touches)) - set(parameters):
+        if unknown := (set(arrays.arguments) | arrays.unbound() | set(writes) | set(spec.touches)) - set(parameters):
             raise ValueError(f"op {spec.name!r} declares {', '.join(sorted(unknown))}, which its function doesn't take")
         if REGISTRY.setdefault(spec.name, spec) is not spec:
             other = REGISTRY[spec.name].reference.__module__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,9 @@ class Provider:
         def register(function: Function) -> Function:
             if op.name in self.kernels:
                 raise ProviderError(f"provider {self.name!r} has two kernels for {op.name!r}; an op has one, with its variants behind it")
+            for part, called in (("kernel", function), ("guard", declines)):
+                if called is not None and (wrong := _differs(called, op)):
+                    raise ProviderError(f"provider {self.name!r}: the {part} of {op.name} {wrong}")
             self.kernels[op.name] = Kernel(op, function, declines)
             return function
 
@@ -66,3 +70,13 @@ class Provider:
 
     def close(self) -> None:
         """Give back threads and device objects."""
+
+
+def _differs(called: Callable[..., Any], op: Op) -> str | None:
+    """In what way a function can't be called with an op's arguments by name."""
+    try:
+        inspect.signature(called).bind(**op.parameters)
+    except TypeError:
+        takes = ", ".join(map(str, inspect.signature(called).parameters.values()))
+        return f"takes ({takes}); it is called by name with {', '.join(op.parameters)}"
+    return None

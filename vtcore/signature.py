@@ -26,6 +26,7 @@ Shape = tuple[int, ...]
 FLOATS = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
 KINDS = {"f": "float32, float16 or bfloat16", "i": "an integer type", "b": "bool", "w": "a float type or quantised blocks"}
 _ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\]([*~]?)(?::([fibw]))?(\??)$")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _RESULT = re.compile(r"\[([^\]]*)\](?::([fibw]))?$")
 
 
@@ -78,6 +79,13 @@ class Signature:
             if (want := evaluate(axis, sizes)) != size:
                 raise OpError(f"{op}: axis {axis} of {name} is {size}; it must be {want}, from {_known(sizes)}")
         return sizes
+
+    def unbound(self) -> set[str]:
+        """Names that axes are made of but that no array's axis is called: they must be numbers among the op's parameters."""
+        parts: tuple[Argument | Result, ...] = (*self.arguments.values(), *self.results)
+        axes = [axis for part in parts for axis in part.axes]
+        bound = {axis for argument in self.arguments.values() for axis in argument.axes}
+        return {name for axis in axes for name in _NAME.findall(axis)} - bound
 
     def shapes(self, sizes: Mapping[str, Any]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
         """Shape and dtype of every result."""

@@ -33,6 +33,10 @@ class Tensor:
     def __init__(self, storage: Storage, shape: Shape, dtype: DType, strides: Shape | None = None, offset: int = 0) -> None:
         self.storage, self.shape, self.dtype, self.offset = storage, shape, dtype, offset
         self.strides = steps(shape) if strides is None else strides
+        if type(dtype) is BlockFormat and (shape[-1] % dtype.block or offset % dtype.block):
+            raise ValueError(
+                f"{dtype.name} is read in blocks of {dtype.block}: a view can't show {shape[-1]} of a row from element {offset}"
+            )
 
     @property
     def ndim(self) -> int:
@@ -64,8 +68,8 @@ class Tensor:
     def reshape(self, *shape: Any) -> Tensor:
         """A view, always; where only a copy would do, an error: a copy is an op."""
         wanted: Shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        if -1 in wanted:
-            wanted = tuple(self.size // -prod(wanted) if n == -1 else n for n in wanted)
+        if -1 in wanted and (rest := -prod(wanted)) > 0:
+            wanted = tuple(self.size // rest if n == -1 else n for n in wanted)
         if prod(wanted) != self.size:
             raise ValueError(f"a tensor of shape {list(self.shape)} can't be seen as {list(wanted)}")
         if self.contiguous:
@@ -78,8 +82,12 @@ class Tensor:
         return Tensor(self.storage, tuple(self.shape[a] for a in axes), self.dtype, tuple(self.strides[a] for a in axes), self.offset)
 
     def __getitem__(self, key: Any) -> Tensor:
+        """A view, by numbers, slices, None and `...`; rows by an array of numbers are an op's business (embedding)."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if not all(k is None or k is Ellipsis or isinstance(k, (int, np.integer, slice)) for k in keys):
+            raise TypeError(f"a tensor is viewed by numbers, slices, None and ...; got {key!r:.60}")
         shadow = self._shadow()
-        view = shadow[key]
+        view = shadow[keys if Ellipsis in keys else (*keys, ...)]
         begin = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0] if view.size else 0
         return Tensor(self.storage, view.shape, self.dtype, view.strides, self.offset + begin)
 

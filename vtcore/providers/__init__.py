@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from vtcore.errors import ArgumentError, ProviderError
+from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError
 from vtcore.provider import Provider
 
 GROUP = "vtcore.providers"
@@ -41,10 +41,10 @@ def find(name: str, options: ProviderOptions | None = None) -> Provider:
     if name.endswith(".py"):
         return _made(_module_of(Path(name)), name, options)
     if name in BUILT_IN:
-        return _made(importlib.import_module(f"vtcore.providers.{name}"), name, options)
+        return _made(_loaded(name, lambda: importlib.import_module(f"vtcore.providers.{name}")), name, options)
     for entry in entry_points(group=GROUP):
         if entry.name == name:
-            return _made(entry.load(), name, options)
+            return _made(_loaded(name, entry.load), name, options)
     raise ArgumentError(f"there is no provider {name!r}; there are {', '.join(names())}, and a path to a .py file")
 
 
@@ -63,6 +63,13 @@ def chain(wanted: str | Sequence[str] | None, options: ProviderOptions | None = 
     if "null" in listed and len(listed) > 1:
         raise ArgumentError("provider null computes shapes only; it can't share a chain with others")
     return [find(n, options) for n in listed]
+
+
+def _loaded(name: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except ImportError as error:
+        raise ProviderUnavailableError(f"provider {name!r} can't be loaded: {error}") from error
 
 
 def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
