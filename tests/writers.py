@@ -149,7 +149,7 @@ def write_safetensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict
 
 def write_sharded(directory: Path, shards: list[dict[str, np.ndarray]]) -> Path:
     """model-0000i-of-0000n.safetensors and their index."""
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for i, tensors in enumerate(shards, 1):
         file = f"model-{i:05d}-of-{len(shards):05d}.safetensors"
         write_safetensors(directory / file, tensors)
