@@ -5,19 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextvars import Token
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from vtcore.errors import DeclinedError
 from vtcore.memory import HOST, Memory, Storage
 from vtcore.op import RUNNER, Call, Op
-from vtcore.provider import Decline, Provider
+from vtcore.provider import Decline, Function, Provider
 from vtcore.report import Report
 from vtcore.tensor import Tensor, bare, held
 
 Array = np.ndarray[Any, Any]
 REFERENCE = "reference"
+
+
+class Recorder(Protocol):
+    """What wants to know of every op that no provider records by itself."""
+
+    def called(self, op: Op, function: Function, call: Call, out: Any) -> None:
+        """`function(**call)` gave `out`."""
+
+
+def definition(op: Op) -> Function:
+    """An op's definition as a kernel over Tensors."""
+    return lambda **call: held(op.reference(**{n: bare(v) for n, v in call.items()}))
 
 
 class Dispatcher:
@@ -31,6 +43,7 @@ class Dispatcher:
         self.declines: Counter[Decline] = Counter()
         self.copies: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
+        self.recorder: Recorder | None = None
         self._op = ""
         self._tokens: list[Token[Any]] = []
 
@@ -46,11 +59,16 @@ class Dispatcher:
             touched = self._bring(op, call, provider.memory)
             out = chosen(**call)
             self._settle(op, call, touched, provider.memory)
+            if self.recorder is not None and not provider.records:
+                self.recorder.called(op, chosen, call, out)
             return out
         self.ran[op.name, REFERENCE] += 1
         touched = self._bring(op, call, HOST)
-        out = held(op.reference(**{n: bare(v) for n, v in call.items()}))
+        define = definition(op)
+        out = define(**call)
         self._settle(op, call, touched, HOST)
+        if self.recorder is not None:
+            self.recorder.called(op, define, call, out)
         return out
 
     def _declined(self, decline: Decline) -> None:

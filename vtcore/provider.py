@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from vtcore.errors import ProviderError
-from vtcore.memory import HOST, Memory
+from vtcore.memory import HOST, Memory, Storage
 from vtcore.op import Call, Op
 
 Guard = Callable[..., str | None]
@@ -31,6 +32,14 @@ class Kernel:
     op: Op
     function: Function
     guard: Guard | None
+
+
+class Launch(Protocol):
+    """One launch of a native kernel, with all that is needed to repeat it."""
+
+    @property
+    def storages(self) -> Sequence[Storage]:
+        """What it reads and writes."""
 
 
 @dataclass(eq=False)
@@ -64,6 +73,23 @@ class Provider:
         if kernel.guard is not None and (reason := kernel.guard(**call)):
             return Decline(self.name, op.name, reason)
         return kernel.function
+
+    @property
+    def records(self) -> bool:
+        """Whether its launches can be recorded and replayed; if not, a captured step calls its kernels anew."""
+        return False
+
+    def record(self, sink: Callable[[Launch], None]) -> AbstractContextManager[None]:
+        """While the context is open, hand each launch to `sink` besides running it."""
+        raise NotImplementedError
+
+    def seal(self, launches: Sequence[Any]) -> Callable[[], None]:
+        """Recorded launches as one call that runs them all again, in order."""
+        raise NotImplementedError
+
+    def page_order(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """How the axes of a cache array should lie in memory, slowest first, to suit its kernels; None: as they are."""
+        return None
 
     def prepare(self, op: Op, weight: Any) -> None:
         """Called once for each weight at load with the op that will read it: a provider may make and keep a repacked form of it."""

@@ -12,7 +12,7 @@ from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.value import Val
-from vtcore.tensor import Tensor, empty
+from vtcore.tensor import Tensor, empty, of
 
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
@@ -21,6 +21,7 @@ Shape = tuple[int, ...]
 AXES = 4  # of a walk, after joining; an array with more that don't join is copied first, axis by axis
 BLOCK = 1024  # elements of the last axis that one task takes
 DTYPES = ("float32", "float16", "bfloat16")
+INTEGERS = ("int32", "int64")
 
 
 def dtype_of(tensor: Any) -> str:
@@ -133,3 +134,16 @@ def not_float(**tensors: Any) -> str | None:
         if t is not None and str(t.dtype) not in DTYPES:
             return f"{name} is {t.dtype}; the kernel reads {', '.join(DTYPES)}"
     return None
+
+
+def not_integer(**tensors: Any) -> str | None:
+    """Why the kernels can't read one of these as indices: its dtype."""
+    for name, t in tensors.items():
+        if t is not None and str(t.dtype) not in INTEGERS:
+            return f"{name} is {t.dtype}; the kernel reads {' and '.join(INTEGERS)}"
+    return None
+
+
+def contiguous_integers(tensor: Tensor) -> Tensor:
+    """A small index array as it is where it is contiguous, else a copy."""
+    return tensor if tensor.contiguous else of(tensor.bare())

@@ -12,7 +12,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 def usable_cpus() -> int:
     """CPUs that this process may run on, and no more than its cgroup's quota is worth; at least 1."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, math.ceil(_quota())))
+    return max(1, math.ceil(min(allowed, _quota())))
 
 
 def _quota() -> float:

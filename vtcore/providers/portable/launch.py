@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import HOST
+from vtcore.memory import HOST, Storage
 from vtcore.providers.portable.emit import TABLE_WORDS
 from vtcore.providers.portable.jit import Native
 from vtcore.providers.portable.team import BARRIER, ROW, Team
@@ -27,18 +27,17 @@ ALIGNMENT = 128
 class Bound:
     """One launch that can be repeated: a kernel, its filled table, and which bytes it reads and writes.
 
-    Two of them need a barrier between them if one writes what the other touches. `keep` are the tensors behind the addresses."""
+    Two of them need a barrier between them if one writes what the other touches. `storages` are what the addresses lie in."""
 
     native: Native
     table: tuple[int, ...]
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
-    threads: int | None  # 1: too small to share out; None: all
-    keep: tuple[Tensor, ...]
+    storages: tuple[Storage, ...]
 
 
 class Launcher:
-    """Runs kernels one at a time; while `record` is on, it also notes each as a Bound."""
+    """Runs kernels one at a time; while `record` is on, it also hands each over as a Bound."""
 
     def __init__(self, team: Team) -> None:
         self.team = team
@@ -49,7 +48,7 @@ class Launcher:
         self._row[1], self._row[2] = self._memory.ctypes.data + start, BARRIER
         self._row_view: Any = self._row.view(np.uint8)
         self._row_address = self._row.ctypes.data
-        self._recorded: list[Bound] | None = None
+        self._sink: Callable[[Bound], None] | None = None
 
     def __call__(self, native: Native, words: Sequence[Word], threads: int | None = None) -> None:
         """Run one kernel, and wait until all that it writes is there. threads: 1 for a task too small to share out."""
@@ -58,17 +57,17 @@ class Launcher:
             _packer(len(table)).pack_into(self._table, 0, *table)
             _ADDRESS.pack_into(self._row_view, 0, native.address)
             self.team.run(self._row_address, 1, threads)
-            if self._recorded is not None:
-                self._recorded.append(bind(native, table, words, threads))
+            if self._sink is not None:
+                self._sink(bind(native, table, words))
 
     @contextmanager
-    def record(self) -> Iterator[list[Bound]]:
-        """Note every launch inside, in order, besides running it."""
-        before, self._recorded = self._recorded, []
+    def record(self, sink: Callable[[Bound], None]) -> Iterator[None]:
+        """Hand over every launch inside, in order, besides running it."""
+        before, self._sink = self._sink, sink
         try:
-            yield self._recorded
+            yield
         finally:
-            self._recorded = before
+            self._sink = before
 
 
 def table_of(native: Native, words: Sequence[Word]) -> tuple[int, ...]:
@@ -81,12 +80,12 @@ def table_of(native: Native, words: Sequence[Word]) -> tuple[int, ...]:
     return tuple(table)
 
 
-def bind(native: Native, table: tuple[int, ...], words: Sequence[Word], threads: int | None) -> Bound:
+def bind(native: Native, table: tuple[int, ...], words: Sequence[Word]) -> Bound:
     """A launch with the bytes that it reads and writes."""
     reads, writes = (
         tuple(span(w) for i in which if isinstance(w := words[i], Tensor) and w.size) for which in (native.reads, native.writes)
     )
-    return Bound(native, table, reads, writes, threads, tuple(w for w in words if isinstance(w, Tensor)))
+    return Bound(native, table, reads, writes, tuple(w.storage for w in words if isinstance(w, Tensor)))
 
 
 def span(tensor: Tensor) -> Span:
@@ -100,8 +99,6 @@ def span(tensor: Tensor) -> Span:
 
 def bytes_tensor(nbytes: int) -> Tensor:
     """Room that lives as long as this tensor, outside the pools of outputs: for repacked weights."""
-    from vtcore.memory import Storage
-
     storage = Storage(nbytes)
     storage.copies[HOST] = HOST.alloc(max(nbytes, 1))
     storage.valid[HOST] = np.ones(1, bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vtcore.errors import ArgumentError
@@ -13,8 +14,9 @@ from vtcore.providers import ProviderOptions
 from vtcore.providers.portable.cpus import usable_cpus
 from vtcore.providers.portable.isa import choose
 from vtcore.providers.portable.jit import VERSIONS, Jit, Kernel, Static
-from vtcore.providers.portable.launch import Launcher, Word
+from vtcore.providers.portable.launch import Bound, Launcher, Word
 from vtcore.providers.portable.object_cache import ObjectCache
+from vtcore.providers.portable.replay import Replay
 from vtcore.providers.portable.team import Team
 
 SMALL = 1 << 15  # work (about one float each) below which sharing it out costs more than it gains
@@ -48,6 +50,25 @@ class Portable(Provider):
         """Repack a weight for the op that will read it: once, in parallel, kept with the weight's storage."""
         if preparer := self.preparers.get(op.name):
             preparer(weight)
+
+    @property
+    def records(self) -> bool:
+        """Always: every kernel goes through the launcher."""
+        return True
+
+    def record(self, sink: Callable[[Any], None]) -> AbstractContextManager[None]:
+        """Hand each launch over as a Bound."""
+        return self.launcher.record(sink)
+
+    def seal(self, launches: Sequence[Bound]) -> Callable[[], None]:
+        """One native call for all of them."""
+        return Replay(self.team, launches)
+
+    def page_order(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+        """[page, slot, head, column]: neighbouring keys side by side, column by column; values token by token; each head for itself."""
+        if len(shape) != 4:
+            return None
+        return (0, 2, 3, 1) if name == "k" else (0, 2, 1, 3)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -1,8 +1,6 @@
-"""Norms: one row at a time, its sums in one order whatever stands beside it."""
+"""Normalisation over the last axis: the sums in float64, so that large values don't overflow, the rest in float32."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from vtcore import ops
 from vtcore.memory import HOST
@@ -10,116 +8,127 @@ from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, 
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.provider import Portable
-from vtcore.providers.portable.value import Val
+from vtcore.providers.portable.value import F32, F64, Val, vec
 from vtcore.tensor import Tensor, empty
 
-COST = 3  # work of an element
+
+@kernel("x weight width groups parts divisor:d eps:d offset:f -> y")
+def root_mean_square(k: Lanes, x: Val, weight: Val, width: Val, groups: Val, parts: Val, divisor: Val, eps: Val, offset: Val, y: Val,
+                     *, weight_dtype: str) -> None:  # fmt: skip
+    """y = x / sqrt(sum(x^2) / divisor + eps) * (offset + weight), for each of `parts` runs of `width`; weight_dtype "" for no weight."""
+    for part in k.range(*k.split(parts)):
+        at, to, column = x + part * width * 4, y + part * width * 4, part % groups * width
+        total = _sum(k, width, lambda i, count: _squared(_doubles(k, at + i * 4, count)))
+        scale = k.splat(_inverse_root(k, total / divisor + eps))
+        for i, count in k.vectors(width):
+            v = k.floats(at + i * 4, "float32", count) * scale
+            k.put(to + i * 4, _weighted(k, v, weight, column + i, count, weight_dtype, offset), "float32", count)
 
 
-def sum_of(k: Lanes, x: Val, n: Val, value: Callable[[Val], Val] = lambda v: v, minus: Val | None = None) -> Val:
-    """The sum of value(v) (with `minus`: of value(v - minus)) over the n floats at x: by lanes, then by halves."""
-    total = k.var(k.const(0.0))
-    for i, count in k.vectors(n):
-        v = k.floats(x + i * 4, "float32", count)
-        part = value(v if minus is None else v - minus)
-        total.set(total.get() + (part if count is None else k.where(k.first(count), part)))
+@kernel("x y n -> z")
+def add_flat(k: Lanes, x: Val, y: Val, n: Val, z: Val, *, x_dtype: str, y_dtype: str) -> None:
+    """z = x + y, all contiguous."""
+    lo, hi = k.split(n)
+    for i, count in k.vectors(hi - lo):
+        v = k.floats(x + (lo + i) * SIZES[x_dtype], x_dtype, count) + k.floats(y + (lo + i) * SIZES[y_dtype], y_dtype, count)
+        k.put(z + (lo + i) * 4, v, "float32", count)
+
+
+@kernel("x weight bias width rows eps:d -> y")
+def standardised(k: Lanes, x: Val, weight: Val, bias: Val, width: Val, rows: Val, eps: Val, y: Val,
+                 *, weight_dtype: str, bias_dtype: str) -> None:  # fmt: skip
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, row by row."""
+    n = width.cast("sitofp", F64)
+    for row in k.range(*k.split(rows)):
+        at, to = x + row * width * 4, y + row * width * 4
+        mean = k.splat(_sum(k, width, lambda i, count: _doubles(k, at + i * 4, count)) / n)
+
+        def centred(i: Val, count: Val | None) -> Val:
+            v = _doubles(k, at + i * 4, count) - mean  # noqa: B023  (built before the loop goes on)
+            return v if count is None else k.where(k.first(count), v)
+
+        variance = _sum(k, width, lambda i, count: _squared(centred(i, count))) / n
+        scale = k.splat(_inverse_root(k, variance + eps))
+        for i, count in k.vectors(width):
+            v = centred(i, count).cast("fptrunc", F32) * scale
+            v = _weighted(k, v, weight, i, count, weight_dtype, k.lift(0.0, F32))
+            v = v + k.floats(bias + i * SIZES[bias_dtype], bias_dtype, count) if bias_dtype else v
+            k.put(to + i * 4, v, "float32", count)
+
+
+def _doubles(k: Lanes, address: Val, count: Val | None) -> Val:
+    return k.floats(address, "float32", count).cast("fpext", F64)
+
+
+def _squared(v: Val) -> Val:
+    return v * v
+
+
+def _sum(k: Lanes, width: Val, term: object) -> Val:
+    """The float64 sum over a row of what term(i, count) gives for each register."""
+    assert callable(term)
+    total = k.var(k.lift(0.0, vec(F64, k.lanes)))
+    total.set(0.0)
+    for i, count in k.vectors(width):
+        total.set(total.get() + term(i, count))
     return k.hsum(total.get())
 
 
-def over(n: Val) -> Val:
-    """1 / n as a float."""
-    k = n.k
-    one: Val = k.lift(1.0, k.VF.element)  # type: ignore[attr-defined]
-    return one / n.cast("sitofp", one.type)
+def _inverse_root(k: Lanes, v: Val) -> Val:
+    return (k.lift(1.0, F64) / k.sqrt(v)).cast("fptrunc", F32)
 
 
-@kernel("x other weight rows groups width eps:f offset:f -> y total")
-def rms(k: Lanes, x: Val, other: Val, weight: Val, rows: Val, groups: Val, width: Val, eps: Val, offset: Val, y: Val, total: Val,
-        *, dtype: str, add: bool) -> None:  # fmt: skip
-    """Each of rows * groups parts of `width` floats, over its root mean square, times offset + weight. add: of total = x + other."""
-    for part in k.range(*k.split(rows * groups)):
-        at = part * width * 4
-        source = x + at
-        if add:
-            for i, count in k.vectors(width):
-                total_part = k.floats(x + at + i * 4, "float32", count) + k.floats(other + at + i * 4, "float32", count)
-                k.put(total + at + i * 4, total_part, "float32", count)
-            source = total + at
-        squares = sum_of(k, source, width, lambda v: v * v)
-        factor = k.splat(k.lift(1.0, squares.type) / k.sqrt(k.fma(squares, over(width), eps)))
-        for i, count in k.vectors(width):
-            v = k.floats(source + i * 4, "float32", count) * factor
-            if dtype:
-                v = v * (k.floats(weight + (part % groups * width + i) * SIZES[dtype], dtype, count) + k.splat(offset))
-            k.put(y + at + i * 4, v, "float32", count)
+def _weighted(k: Lanes, v: Val, weight: Val, i: Val, count: Val | None, dtype: str, offset: Val) -> Val:
+    return v * (k.floats(weight + i * SIZES[dtype], dtype, count) + k.splat(offset)) if dtype else v
 
 
-@kernel("x weight bias rows width eps:f -> y")
-def layer(k: Lanes, x: Val, weight: Val, bias: Val, rows: Val, width: Val, eps: Val, y: Val, *, weight_dtype: str, bias_dtype: str) -> None:
-    """(x - mean) over its deviation, times weight, plus bias; the deviation from a second pass over the differences."""
-    for row in k.range(*k.split(rows)):
-        at = row * width * 4
-        mean = k.splat(sum_of(k, x + at, width) * over(width))
-        squares = sum_of(k, x + at, width, lambda v: v * v, mean)
-        factor = k.splat(k.lift(1.0, squares.type) / k.sqrt(k.fma(squares, over(width), eps)))
-        for i, count in k.vectors(width):
-            v = (k.floats(x + at + i * 4, "float32", count) - mean) * factor
-            if weight_dtype:
-                v = v * k.floats(weight + i * SIZES[weight_dtype], weight_dtype, count)
-            if bias_dtype:
-                v = v + k.floats(bias + i * SIZES[bias_dtype], bias_dtype, count)
-            k.put(y + at + i * 4, v, "float32", count)
+def _vector(p: Portable, v: Tensor | None) -> tuple[Tensor | None, str]:
+    """A weight or bias [H] as kernels read it, and its dtype ("" for none)."""
+    if v is not None and v.strides != (1,):
+        v = float32_rows(p, v)
+    return v, "" if v is None else dtype_of(v)
 
 
-@kernel("x rows width eps:f -> y")
-def l2(k: Lanes, x: Val, rows: Val, width: Val, eps: Val, y: Val) -> None:
-    """x over the root of its sum of squares."""
-    for row in k.range(*k.split(rows)):
-        at = row * width * 4
-        squares = sum_of(k, x + at, width, lambda v: v * v)
-        factor = k.splat(k.lift(1.0, squares.type) / k.sqrt(squares + eps))
-        for i, count in k.vectors(width):
-            k.put(y + at + i * 4, k.floats(x + at + i * 4, "float32", count) * factor, "float32", count)
-
-
-def _vector(p: Portable, weight: Tensor | None) -> tuple[Tensor | None, str]:
-    """A weight that the kernels can read in order, and its dtype; nothing, and no name."""
-    if weight is None:
-        return None, ""
-    weight = weight if weight.contiguous else float32_rows(p, weight)
-    return weight, dtype_of(weight)
+def rms(p: Portable, x: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int, *, mean: bool = True) -> Tensor:
+    """The root-mean-square norm (or, without the mean, the L2 norm) of contiguous float32 x."""
+    out = empty(HOST, x.shape)
+    weight, dtype = _vector(p, weight)
+    width = x.shape[-1] // groups
+    if out.size:
+        words = [x, weight, width, groups, rows_of(x) * groups, float(width) if mean else 1.0, eps, offset, out]
+        p.launch(root_mean_square, words, 2 * x.size, weight_dtype=dtype)
+    return out
 
 
 def register(p: Portable) -> None:
-    """The ops of ops/norm.py."""
+    """The norms."""
 
-    @p.kernel(ops.rms_norm, declines=lambda x, weight, **_: not_float(x=x, weight=weight))
+    @p.kernel(ops.rms_norm, declines=lambda x, weight, eps, offset, groups: not_float(x=x, weight=weight))
     def rms_norm(x: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int) -> Tensor:
-        x, (weight, dtype) = float32_rows(p, x), _vector(p, weight)
-        y = empty(HOST, x.shape)
-        words = (x, None, weight, rows_of(x), groups, x.shape[-1] // groups, eps, offset, y, None)
-        p.launch(rms, words, COST * x.size, dtype=dtype, add=False)
-        return y
+        return rms(p, float32_rows(p, x), weight, eps, offset, groups)
 
-    @p.kernel(ops.add_rms_norm, declines=lambda x, residual, weight, **_: not_float(x=x, residual=residual, weight=weight))
-    def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int) -> tuple[Tensor, Tensor]:
-        x, residual, (weight, dtype) = float32_rows(p, x), float32_rows(p, residual), _vector(p, weight)
-        y, total = empty(HOST, x.shape), empty(HOST, x.shape)
-        words = (x, residual, weight, rows_of(x), groups, x.shape[-1] // groups, eps, offset, y, total)
-        p.launch(rms, words, COST * x.size, dtype=dtype, add=True)
-        return y, total
-
-    @p.kernel(ops.layer_norm, declines=lambda x, weight, bias, **_: not_float(x=x, weight=weight, bias=bias))
-    def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-        x, (weight, weight_dtype), (bias, bias_dtype) = float32_rows(p, x), _vector(p, weight), _vector(p, bias)
-        y = empty(HOST, x.shape)
-        words = (x, weight, bias, rows_of(x), x.shape[-1], eps, y)
-        p.launch(layer, words, COST * x.size, weight_dtype=weight_dtype, bias_dtype=bias_dtype)
-        return y
-
-    @p.kernel(ops.l2_norm, declines=lambda x, **_: not_float(x=x))
+    @p.kernel(ops.l2_norm, declines=lambda x, eps: not_float(x=x))
     def l2_norm(x: Tensor, eps: float) -> Tensor:
+        return rms(p, float32_rows(p, x), None, eps, 0.0, 1, mean=False)
+
+    @p.kernel(
+        ops.add_rms_norm,
+        declines=lambda x, residual, weight, eps, offset, groups: not_float(x=x, residual=residual, weight=weight),
+    )
+    def add_rms_norm(
+        x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int
+    ) -> tuple[Tensor, Tensor]:
+        x, residual = (t if t.contiguous else float32_rows(p, t) for t in (x, residual))
+        total = empty(HOST, x.shape)
+        p.launch(add_flat, [x, residual, x.size, total], x.size, x_dtype=dtype_of(x), y_dtype=dtype_of(residual))
+        return rms(p, total, weight, eps, offset, groups), total
+
+    @p.kernel(ops.layer_norm, declines=lambda x, weight, bias, eps: not_float(x=x, weight=weight, bias=bias))
+    def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
         x = float32_rows(p, x)
-        y = empty(HOST, x.shape)
-        p.launch(l2, (x, rows_of(x), x.shape[-1], eps, y), COST * x.size)
-        return y
+        out = empty(HOST, x.shape)
+        (weight, weight_dtype), (bias, bias_dtype) = _vector(p, weight), _vector(p, bias)
+        if out.size:
+            words = [x, weight, bias, x.shape[-1], rows_of(x), eps, out]
+            p.launch(standardised, words, 3 * x.size, weight_dtype=weight_dtype, bias_dtype=bias_dtype)
+        return out

@@ -1,0 +1,189 @@
+"""linear_q8: activations rounded to 8 bits, exact integer dot products of bytes, and the definition's float32 operations in its order.
+
+So every instruction set gives the definition's own bits. A rounded activation block stands for 32 values:
+
+    32 int8      q
+    float32      d
+    int32        for each part of 32 that has a scale: what its dot products start from, - (what stored codes are raised by) * sum(q)
+    int32        for each part, where the format has offsets: sum(q)"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vtcore import ops
+from vtcore.memory import HOST
+from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, rows_of
+from vtcore.providers.portable.formats.coded import layout_of
+from vtcore.providers.portable.formats.layout import GROUPS, Layout
+from vtcore.providers.portable.jit import kernel
+from vtcore.providers.portable.kernels.tiles import Output, each_tile, tiling
+from vtcore.providers.portable.lanes import Lanes
+from vtcore.providers.portable.launch import Word
+from vtcore.providers.portable.panels import dense_weight, not_codes, panels_of
+from vtcore.providers.portable.provider import Portable
+from vtcore.providers.portable.value import F32, I8, I32, Val, Var
+from vtcore.tensor import Tensor, empty
+
+SCALE, STARTS = 32, 36  # bytes of an activation block before its scale, its starts
+
+
+def _totals(k: Lanes, layout: Layout) -> int:
+    """Bytes before the sums."""
+    return STARTS + (4 * layout.parts if layout.raised(k) else 0)
+
+
+def activation_bytes(k: Lanes, layout: Layout) -> int:
+    """Bytes of an activation block for a weight's layout."""
+    return _totals(k, layout) + (4 * layout.parts if layout.offsets else 0)
+
+
+@kernel("x blocks -> q")
+def round_activations(k: Lanes, x: Val, blocks: Val, q: Val, *, kind: str) -> None:
+    """Contiguous float32 to activation blocks."""
+    layout = layout_of(kind)
+    for b in k.range(*k.split(blocks)):
+        block = q + b * activation_bytes(k, layout)
+        values = [k.floats(x + b * 128 + i * k.width) for i in range(32 // k.lanes)]
+        scale, divisor, usable = _scale(k, values)
+        k.store(block + SCALE, scale)
+        codes = [_round(k, v, divisor, usable) for v in values]
+        for i, c in enumerate(codes):
+            k.store(block + i * k.lanes, c.cast("trunc", I8))
+        _store_sums(k, layout, block, codes)
+
+
+def _scale(k: Lanes, values: list[Val]) -> tuple[Val, Val, Val]:
+    """A block's float32 scale (not a number where the block isn't finite), what to divide by, and whether codes are not all zero."""
+    sizes = [v.cast("bitcast", I32) & 0x7FFFFFFF for v in values]  # ordered as floats are, with infinities and NaN on top
+    peak = sizes[0]
+    for s in sizes[1:]:
+        peak = k.max(peak, s)
+    top = k.hmax(peak)
+    finite = top < 0x7F800000
+    scale = top.cast("bitcast", F32) / k.lift(127.0, F32)
+    usable = k.select(finite, scale, k.lift(0.0, F32)) > 0.0
+    return k.select(finite, scale, k.lift(float("nan"), F32)), k.select(usable, scale, k.lift(1.0, F32)), usable
+
+
+def _round(k: Lanes, v: Val, divisor: Val, usable: Val) -> Val:
+    codes = k.rounded(k.clamp(v / k.splat(divisor), -127.0, 127.0))
+    return k.select(usable, codes, k.ints(0))
+
+
+def _store_sums(k: Lanes, layout: Layout, block: Val, codes: list[Val]) -> None:
+    """What dot products start from, and the sums, of every part."""
+    registers = layout.width // k.lanes
+    for part in range(layout.parts):
+        if registers:
+            total = k.fold(_added(codes[part * registers : (part + 1) * registers]), lambda a, b: a + b)
+        else:  # several parts in a register
+            inside = range(part * layout.width % k.lanes, part * layout.width % k.lanes + layout.width)
+            one = codes[part * layout.width // k.lanes]
+            total = k.fold(k.shuffle(one, one, inside), lambda a, b: a + b)
+        if raised := layout.raised(k):
+            k.store(block + STARTS + part * 4, total * -raised)
+        if layout.offsets:
+            k.store(block + _totals(k, layout) + part * 4, total)
+
+
+def _added(values: list[Val]) -> Val:
+    total = values[0]
+    for v in values[1:]:
+        total = total + v
+    return total
+
+
+@kernel("q w bias n blocks big small panels chunk -> y")
+def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big: Val, small: Val, panels: Val, chunk: Val, y: Val,
+                   *, kind: str, bias_dtype: str, rows: int) -> None:  # fmt: skip
+    """y = activations w^T + bias, w in panels of a block format."""
+    layout = layout_of(kind)
+    size = activation_bytes(k, layout)
+
+    def tile(count: int, first: Val, panel: Val) -> list[Var]:
+        totals = [k.var(k.const(0.0)) for _ in range(2 * count)]
+        for t in totals:
+            t.set(k.const(0.0))
+        for b in k.range(blocks):
+            at = [q + ((first + r) * blocks + b) * (layout.subs * size) for r in range(count)]
+            block = w + (panel * blocks + b) * layout.block_bytes(k)
+            heads = [layout.read_head(k, block, j) for j in (0, 1)]
+            for s in k.range(layout.subs):
+                sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
+                _sub(k, layout, totals, sub, heads, [a + s * size for a in at])
+        return totals
+
+    each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype))
+
+
+def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list[Val]], at: list[Val]) -> None:
+    """32 values of every row of a tile: d * (sum of scale * dot) - d * (sum of offset * total), added to the totals."""
+    dots = [_dots(k, layout, sub, part, at) for part in range(layout.parts)]
+    smalls = [layout.read_small(k, sub, j) for j in (0, 1)]
+    parts = range(layout.parts)
+    for j in (0, 1):
+        scales = [layout.scale(heads[j], smalls[j], part) for part in parts]
+        offsets = [layout.offset(heads[j], smalls[j], part) for part in parts] if layout.offsets else []
+        for r, a in enumerate(at):
+            d = k.splat(k.number(a + SCALE))
+            block = d * _added([scales[part] * dots[part][2 * r + j].cast("sitofp", F32) for part in parts])
+            if layout.offsets:
+                sums = [k.load(a + _totals(k, layout) + part * 4, I32).cast("sitofp", F32) for part in parts]
+                block = block - d * _added([offsets[part] * k.splat(sums[part]) for part in parts])
+            totals[2 * r + j].set(totals[2 * r + j].get() + block)
+
+
+def _dots(k: Lanes, layout: Layout, sub: Val, part: int, at: list[Val]) -> list[Val]:
+    """Exact sums of q * code over one part, for the two registers of every row."""
+    if layout.raised(k):
+        dots = [k.splat(k.load(a + STARTS + part * 4, I32)) for a in at for _ in (0, 1)]
+    else:
+        dots = [k.ints(0) for _ in at for _ in (0, 1)]
+    dot = k.isa.dot_signed if layout.signed else k.isa.dot
+    groups = GROUPS // layout.parts
+    for g in range(part * groups, (part + 1) * groups):
+        quads = [layout.read_quad(k, sub, g, j) for j in (0, 1)]
+        for r, a in enumerate(at):
+            x = k.splat(k.load(a + g * 4, I32))
+            for j in (0, 1):
+                dots[2 * r + j] = dot(k, dots[2 * r + j], quads[j], x)
+    return dots
+
+
+def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The product with rounded activations."""
+    panels = panels_of(p, weight)
+    layout = layout_of(panels.kind)
+    x = float32_rows(p, x)
+    out = empty(HOST, (*x.shape[:-1], panels.rows))
+    if not out.size:
+        return out
+    if bias is not None and bias.strides != (1,):
+        bias = float32_rows(p, bias)
+    blocks, size = x.size // 32, activation_bytes(Lanes("sizes", p.isa), layout)
+    q = empty(HOST, (blocks * size,), np.uint8)
+    p.launch(round_activations, [x, blocks, q], x.size * 4, kind=panels.kind)
+    t = tiling(p, rows_of(x), panels.rows)
+    words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, t.big, t.small, t.panels, t.chunk, out]
+    bias_dtype = "" if bias is None else dtype_of(bias)
+    p.launch(linear_rounded, words, x.size * panels.rows // 32, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
+    return out
+
+
+def _declines(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
+    return not_float(x=x, bias=bias) or not_codes(weight)
+
+
+def register(p: Portable) -> None:
+    """linear_q8, and its preparation."""
+
+    def prepare(weight: Tensor) -> None:
+        if not dense_weight(weight) and not_codes(weight) is None:
+            panels_of(p, weight)
+
+    p.preparers["linear_q8"] = prepare
+
+    @p.kernel(ops.linear_q8, declines=_declines)
+    def linear_q8(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return rounded(p, x, weight, bias)
