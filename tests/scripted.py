@@ -1,4 +1,4 @@
-"""An architecture that says what its checkpoint tells it to, by the architecture decorator alone: as a model outside of the package would."""
+"""An architecture that says what its checkpoint tells it to, by the decorator alone: as a model outside of the package would."""
 
 from __future__ import annotations
 

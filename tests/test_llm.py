@@ -44,7 +44,7 @@ class Chatty(Bytes):
 
 @pytest.fixture
 def make(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "load_tokenizer", lambda checkpoint: Chatty())
+    monkeypatch.setattr(module, "find_tokenizer", lambda checkpoint: Chatty())
     made = []
 
     def build(says=SAYS, **options):
@@ -204,11 +204,12 @@ def test_logits_of_every_token(make):
         llm.logits([])
 
 
-def test_without_a_tokenizer_ids_go_in_and_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "load_tokenizer", lambda checkpoint: None)
+def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
     llm = LLM(script(tmp_path, SAYS), providers="reference")
     out = llm.generate([1, 2], GREEDY)[0].outputs[0]
     assert (out.text, out.token_ids[:5], out.finish_reason) == ("", list(b"hello"), "length")
+    told = LLM(script(tmp_path, SAYS, eos_token_id=[EOS, 3]), providers="reference")
+    assert told.generate([1, 2], GREEDY)[0].outputs[0].token_ids == [*b"hello", EOS]
     for call in (lambda: llm.generate("ab"), lambda: llm.tokenizer, lambda: llm.chat([{"role": "user", "content": "x"}])):
         with pytest.raises(TokenizerError, match="no tokenizer"):
             call()
@@ -261,8 +262,7 @@ def test_options_have_their_effects(make):
         llm.generate([1] * 16)
 
 
-def test_strict_makes_a_decline_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "load_tokenizer", lambda checkpoint: None)
+def test_strict_makes_a_decline_an_error(tmp_path):
     (tmp_path / "mine.py").write_text("from vtcore.provider import Provider\nprovider = Provider('mine')\n")
     with (
         LLM(script(tmp_path / "m", SAYS), providers=str(tmp_path / "mine.py"), strict=True) as llm,
@@ -275,8 +275,7 @@ def test_strict_makes_a_decline_an_error(tmp_path, monkeypatch):
         assert {r.provider for r in llm.report().ran} == {"reference"}
 
 
-def test_rounding_is_seen_in_the_logits(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "load_tokenizer", lambda checkpoint: None)
+def test_rounding_is_seen_in_the_logits(tmp_path):
     path = random_llama(tmp_path)
     exact, rounded = (LLM(path, providers="reference", dtype=d).logits([1, 2, 3]) for d in (None, "bfloat16"))
     assert 1e-4 < np.abs(exact - rounded).max() < 0.05

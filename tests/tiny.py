@@ -82,7 +82,7 @@ def engine(
     config = SchedulerConfig(**{"max_num_seqs": 8, "max_num_batched_tokens": 64, "max_model_len": 128, **limits})
     cache = Cache(model.specs(), pages, block_size)
     kv = KVCacheManager(cache.groups, cache.pages, block_size)
-    intake = Intake(vocab, config, kv, tokenizer)
+    intake = Intake(vocab, config, kv, tokenizer, frozenset({EOS}) if tokenizer else frozenset())
     return Engine(Runner(model, cache, kv), Scheduler(config, kv), intake, Dispatcher(providers or [reference.provider]))
 
 

@@ -27,6 +27,9 @@ from vtcore.rounding import Rounding, dtype_of, rounded_weight
 from vtcore.runner import Runner
 from vtcore.scheduler.config import SchedulerConfig
 from vtcore.scheduler.scheduler import Scheduler
+from vtcore.text.directory import FILES
+from vtcore.text.load import load_tokenizer
+from vtcore.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -67,21 +70,28 @@ class Assembled:
     plan: MemoryPlan
 
 
-def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Any) -> Assembled:
-    """Build it. `tokenizer` may be None. Raises OutOfMemoryError with the sum where it is over the limit."""
+def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Tokenizer | None) -> Assembled:
+    """Build it. Without a tokenizer prompts and outputs are token ids. Raises OutOfMemoryError with the sum where it is over the limit."""
     dtype = dtype_of(options.dtype)
     wrap = tensor.of if dtype is None else rounded_weight(dtype)
     model = load_model(checkpoint, numerics=options.numerics, max_model_len=options.max_model_len, wrap=wrap)
     config, providers = scheduler_config(model, options), find_providers(options)
     try:
-        return _around(model, config, providers, options, tokenizer)
+        return _around(checkpoint, model, config, providers, options, tokenizer)
     except BaseException:
         for provider in providers:
             provider.close()
         raise
 
 
-def _around(model: Decoder, config: SchedulerConfig, providers: list[Provider], options: Options, tokenizer: Any) -> Assembled:
+def _around(
+    checkpoint: Checkpoint,
+    model: Decoder,
+    config: SchedulerConfig,
+    providers: list[Provider],
+    options: Options,
+    tokenizer: Tokenizer | None,
+) -> Assembled:
     dtype = dtype_of(options.dtype)
     plan = plan_memory(needs_of(model, providers, dtype), model.specs(), config, options.block_size, options.memory_limit)
     for op, weight in model.uses():
@@ -91,8 +101,25 @@ def _around(model: Decoder, config: SchedulerConfig, providers: list[Provider], 
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size)
     kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
-    intake = Intake(vocab_size(model), config, kv, tokenizer)
+    intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer))
     return Assembled(Engine(Runner(model, cache, kv), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
+
+
+def find_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
+    """The checkpoint's tokenizer, or None where it has no file of any kind of tokenizer. Raises TokenizerError for a broken one."""
+    if checkpoint.kind == "gguf":
+        there = any(key.startswith("tokenizer.") for key in checkpoint.metadata)
+    else:
+        there = any(next(checkpoint.directory.glob(pattern), None) for pattern in FILES.split(", "))
+    return load_tokenizer(checkpoint) if there else None
+
+
+def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> frozenset[int]:
+    """The tokens that end an answer; without a tokenizer, what the configs say."""
+    if tokenizer is not None:
+        return tokenizer.eos_ids
+    said = [c.get("eos_token_id") for c in (checkpoint.generation_config, checkpoint.config)]
+    return frozenset(i for s in said for i in (s if isinstance(s, list) else [s]) if type(i) is int)
 
 
 def find_providers(options: Options) -> list[Provider]:

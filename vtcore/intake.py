@@ -27,6 +27,7 @@ class Intake:
     config: SchedulerConfig
     kv: KVCacheManager
     tokenizer: Any = None
+    end_ids: frozenset[int] = frozenset()  # of end of sequence
     _ids: Iterator[int] = field(default_factory=count)
 
     def take(
@@ -48,7 +49,7 @@ class Intake:
             params,
             self._total(ids, params),
             prompt,
-            frozenset() if params.ignore_eos else self._end_ids(),
+            frozenset() if params.ignore_eos else self.end_ids,
             tuple(self._bad_words(params)),
             keep_logits,
             deltas=deque(maxlen=None if streamed else 0),
@@ -86,14 +87,11 @@ class Intake:
                 raise ArgumentError(f"{name} holds {i}; a token id is an integer from 0 to {self.vocab_size - 1}")
         if self.tokenizer is None and (params.stop or params.bad_words):
             raise ArgumentError(f"{'stop' if params.stop else 'bad_words'} needs a tokenizer, and this model has none; name token ids")
-        ends = self._end_ids().union(params.stop_token_ids or ())
+        ends = frozenset(params.stop_token_ids or ()) | (frozenset() if params.ignore_eos else self.end_ids)
         if params.min_tokens and params.allowed_token_ids is not None and ends.issuperset(params.allowed_token_ids):
             raise ArgumentError(
                 f"min_tokens is {params.min_tokens}, and all of allowed_token_ids end the sequence: allow another id, or lower min_tokens"
             )
-
-    def _end_ids(self) -> frozenset[int]:
-        return frozenset() if self.tokenizer is None else frozenset(self.tokenizer.eos_ids)
 
     def _bad_words(self, params: SamplingParams) -> Iterator[tuple[int, ...]]:
         """Each word as it is spelled at the start of a text, and after a space where that begins with another token."""

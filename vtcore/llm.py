@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import Options, assemble, find_tokenizer
 from vtcore.catalogue import resolve
 from vtcore.errors import PromptError, TokenizerError, VtcoreError
 from vtcore.formats.checkpoint import open_checkpoint
@@ -18,7 +18,7 @@ from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prom
 from vtcore.report import Report
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
-from vtcore.text import Tokenizer, load_tokenizer
+from vtcore.text.tokenizer import Tokenizer
 
 Array = np.ndarray[Any, Any]
 Message = Mapping[str, Any]
@@ -57,7 +57,7 @@ class LLM:
             numerics, providers, dtype, max_model_len, threads, strict, block_size, max_num_seqs, max_num_batched_tokens, memory_limit
         )
         self.checkpoint = open_checkpoint(resolve(str(model)))
-        self._tokenizer = load_tokenizer(self.checkpoint)
+        self._tokenizer = find_tokenizer(self.checkpoint)
         made = assemble(self.checkpoint, options, self._tokenizer)
         self.engine, self._model, self._dispatcher, self.memory_plan = made.engine, made.model, made.dispatcher, made.plan
         self._closed = False

@@ -181,3 +181,19 @@ def test_every_sequence_ends_and_every_page_comes_back(jobs, pages, groups, budg
         assert steps < 3000
     assert [len(r.output_token_ids) for r in sequences] == [n for _, n, _ in jobs]
     assert s.kv.usage == 0
+
+
+def test_tokens_that_are_scored_are_rationed():
+    """A row of logits is as wide as the vocabulary: a step has so many of them at most."""
+    s = scheduler(max_num_batched_tokens=200, max_num_seqs=4, max_model_len=200)
+    for name in "ab":
+        r = sequence(name, 60)
+        r.submission.params = SamplingParams(prompt_logprobs=0, max_tokens=3)
+        s.add(r)
+    s.add(sequence("c", 60))
+    plan = s.plan()
+    assert work(plan) == [("a", 0, 60), ("b", 0, 4), ("c", 0, 60)]
+    commit(plan, s)
+    s.running[0].submission.prompt_logprobs += [{}] * 59
+    s.running[1].submission.prompt_logprobs += [{}] * 4
+    assert work(s.plan()) == [("a", 60, 1), ("c", 60, 1), ("b", 4, 56)]
