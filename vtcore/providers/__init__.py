@@ -39,7 +39,7 @@ def find(name: str, options: ProviderOptions | None = None) -> Provider:
     Raises ArgumentError for an unknown name, ProviderUnavailableError (with the reason) where it can't work here."""
     options = options or ProviderOptions()
     if name.endswith(".py"):
-        return _made(_module_of(Path(name)), name, options)
+        return _made(_loaded(name, lambda: _module_of(Path(name))), name, options)
     if name in BUILT_IN:
         return _made(_loaded(name, lambda: importlib.import_module(f"vtcore.providers.{name}")), name, options)
     for entry in entry_points(group=GROUP):
