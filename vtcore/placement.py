@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from vtcore.formats.checkpoint import Checkpoint
 from vtcore.kvcache.cache import Cache, Group, State
 from vtcore.models.batch import Batch
 from vtcore.models.decoder import Decoder
+from vtcore.models.weights import Outlines
 from vtcore.op import RUNNER, Call, Op
 from vtcore.provider import Decline, Provider
 from vtcore.providers.null import Null
@@ -19,6 +21,11 @@ from vtcore.tensor import Tensor, of
 
 REFERENCE = "reference"
 PAGE = 16
+
+
+def outlined(checkpoint: Checkpoint, model: Decoder) -> Decoder:
+    """The same model over weights of which only shapes and dtypes are known, so that nothing is read."""
+    return type(model)(model.config, Outlines(checkpoint.tensors, model.weights.numerics), model.dialect)
 
 
 class Placement:

@@ -36,7 +36,6 @@ def main(args: argparse.Namespace) -> None:
 
     params = session.sampling(args)
     with closing(session.load(args)) as llm:
-        session.introduce(llm)
         if llm.tokenizer.chat_template is None:
             raise ArgumentError(f"model {args.model!r} has no chat template, so it can't converse; `vtcore run` continues a text")
         if sys.stdin.isatty():
@@ -73,7 +72,7 @@ class Conversation:
         messages = [*self.messages, {"role": "user", "content": line}]
         pieces: list[str] = []
         try:
-            for text in session.answer(self.llm, session.rendered(self.llm, messages), self.params):
+            for text in session.answer(self.llm, self.llm.tokenizer.encode_chat(messages), self.params):
                 pieces.append(text)
                 print(text, end="", flush=True)
         except KeyboardInterrupt:

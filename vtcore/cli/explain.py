@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vtcore.assembly import Options
     from vtcore.formats.checkpoint import Checkpoint
     from vtcore.models.decoder import Decoder
+    from vtcore.provider import Provider
 
 TOKENS = 16  # of the prompt whose forward is looked at
 
@@ -27,11 +28,11 @@ def add(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Fetch the model if need be, read its headers, print."""
-    from vtcore.assembly import Options
+    from vtcore.assembly import Options, find_providers
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
     from vtcore.formats.checkpoint import open_checkpoint
-    from vtcore.models import load_model
+    from vtcore.models.load import load_model
 
     chosen = Options(**options.engine_arguments(args))
     with bar() as progress:
@@ -39,7 +40,13 @@ def main(args: argparse.Namespace) -> None:
     model = load_model(checkpoint, numerics=chosen.numerics, max_model_len=chosen.max_model_len)
     _print_model(checkpoint, model)
     _print_formats(checkpoint)
-    _print_rest(checkpoint, model, chosen)
+    providers = find_providers(chosen)
+    try:
+        _print_memory(model, providers, chosen)
+        _print_placement(checkpoint, model, providers)
+    finally:
+        for provider in providers:
+            provider.close()
 
 
 def _print_model(checkpoint: Checkpoint, model: Decoder) -> None:
@@ -65,16 +72,23 @@ def _print_formats(checkpoint: Checkpoint) -> None:
     print(f"{len(checkpoint.tensors):8d}  tensors    {gib(checkpoint.nbytes)}")
 
 
-def _print_rest(checkpoint: Checkpoint, model: Decoder, chosen: Options) -> None:
-    from vtcore.assembly import find_providers
+def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) -> None:
+    from vtcore.assembly import needs_of, scheduler_config
+    from vtcore.memory_plan import plan_memory
+    from vtcore.rounding import dtype_of
+
+    needs, config = needs_of(model, providers, dtype_of(chosen.dtype)), scheduler_config(model, chosen)
+    print(f"\nmemory\n{plan_memory(needs, model.specs(), config, chosen.block_size, chosen.memory_limit)}")
+
+
+def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Provider]) -> None:
     from vtcore.placement import Placement, outlined
 
-    providers = find_providers(chosen)
-    try:
-        placement = Placement(providers)
-        placement.forward(outlined(checkpoint, model), TOKENS)
-        print(f"\nmemory\n{_memory(model, providers, chosen)}")
-        print(f"\na forward of {TOKENS} tokens\n{placement.report()}")
-    finally:
-        for provider in providers:
-            provider.close()
+    placement = Placement(providers)
+    placement.forward(outlined(checkpoint, model), TOKENS)
+    report = placement.report()
+    print(f"\nwhere a forward of {TOKENS} tokens would run")
+    for ran in report.ran:
+        print(f"{ran.calls:8d}  {ran.op:20s} {ran.provider}")
+    for declined in report.declined:
+        print(f"{declined.calls:8d}  {declined.op:20s} not {declined.provider}: {declined.reason}")

@@ -39,7 +39,6 @@ def main(args: argparse.Namespace) -> None:
     params = session.sampling(args)
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
     with closing(session.load(args)) as llm:
-        session.introduce(llm)
         ids = _prompt_token_ids(llm, prompt, args)
         if args.json:
             _print_object(llm, ids, params)
@@ -60,7 +59,7 @@ def _prompt_token_ids(llm: LLM, prompt: str, args: argparse.Namespace) -> list[i
         raise ArgumentError("--system needs a chat template: " + ("--raw leaves it out" if args.raw else "this model has none"))
     if templated:
         system = [] if args.system is None else [{"role": "system", "content": args.system}]
-        return session.rendered(llm, [*system, {"role": "user", "content": prompt}])
+        return llm.tokenizer.encode_chat([*system, {"role": "user", "content": prompt}])
     if not args.raw:
         session.note("this model has no chat template, so it continues the prompt as plain text")
     return llm.tokenizer.encode(prompt)

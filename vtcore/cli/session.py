@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from vtcore.cli import options
@@ -12,11 +13,9 @@ if TYPE_CHECKING:
     from vtcore.llm import LLM
     from vtcore.sampling_params import SamplingParams
 
-Messages = list[dict[str, str]]
-
 
 def load(args: argparse.Namespace) -> LLM:
-    """The model that the arguments name, with what numerics it runs said on stderr."""
+    """The model that the arguments name. What it is and how it runs is said on stderr."""
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
 
@@ -24,7 +23,19 @@ def load(args: argparse.Namespace) -> LLM:
         path = resolve(args.model, progress)
         from vtcore.llm import LLM
 
-        return LLM(path, **options.engine_arguments(args))
+        llm = LLM(path, **options.engine_arguments(args))
+    note(
+        f"{args.model}, numerics {args.numerics}, providers {args.providers or 'portable'}, {llm.model_config.max_model_len} tokens at most"
+    )
+    for text in llm.notes:
+        note(text)
+    return llm
+
+
+def answer(llm: LLM, prompt_token_ids: list[int], params: SamplingParams) -> Iterator[str]:
+    """The answer's text, piece by piece."""
+    for delta in llm.stream({"prompt_token_ids": prompt_token_ids}, params):
+        yield delta.text
 
 
 def sampling(args: argparse.Namespace) -> SamplingParams:
