@@ -150,7 +150,7 @@ def _kinds(f: Fields, layers: int, window: int) -> tuple[str, ...]:
 def _mlp_kinds(f: Fields, layers: int) -> tuple[str, ...]:
     if (listed := f.words("mlp_layer_types", layers, MLP_KINDS)) is not None:
         return listed
-    sparse, only = f.raw.get("moe_layers"), f.raw.get("mlp_only_layers") or ()
+    sparse, only = f.indices("moe_layers"), f.indices("mlp_only_layers") or ()
     if sparse is not None:
         return tuple("sparse" if i in sparse else "dense" for i in range(layers))
     every, first = f.integer("decoder_sparse_step", default=1), f.integer("first_k_dense_replace", default=0, low=0)

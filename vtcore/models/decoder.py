@@ -131,7 +131,9 @@ class Decoder(Network):
     def angles(self, r: HeldRope, b: Batch) -> Array:
         """Cosines and sines of every token's position, [T, 2, half]."""
         if r.rope.dynamic:
-            return dynamic_angles(b.positions, b.starts, b.lengths if b.prompts is None else b.prompts, *r.rope.dynamic, 2 * r.frequencies.size)
+            return dynamic_angles(
+                b.positions, b.starts, b.lengths if b.prompts is None else b.prompts, *r.rope.dynamic, 2 * r.frequencies.size
+            )
         return rope_angles(b.positions, r.frequencies, r.rope.scale, r.axes)
 
     def embed(self, step: Step) -> Array:

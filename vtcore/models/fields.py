@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from vtcore.errors import ConfigError
+from vtcore.formats.metadata import short
 
 Json = dict[str, Any]
 MOST = 2**31 - 1  # positions and windows are int32
@@ -61,7 +62,7 @@ class Fields:
         _, value = self._find((key,), default, wanted := f"a list of {count} numbers above 0")
         good = isinstance(value, (list, tuple)) and all(type(v) in (int, float) and 0 < v < math.inf for v in value)
         if not good or len(value) != count:
-            self._refuse(key, value if not good else f"a list of {len(value)}", wanted)
+            self._refuse(key, value, wanted)
         return [float(v) for v in value]
 
     def switches(self, key: str, count: int) -> None:
@@ -76,11 +77,20 @@ class Fields:
             return None
         value, known = self.raw[key], set(allowed)
         if not isinstance(value, (list, tuple)) or len(value) != count:
-            self._refuse(key, value if not isinstance(value, (list, tuple)) else f"a list of {len(value)}", f"a list of {count} words")
+            self._refuse(key, value, f"a list of {count} words")
         for word in value:
             if word not in known:
                 self._refuse(key, word, f"made of {', '.join(sorted(known))}")
         return tuple(value)
+
+    def indices(self, key: str) -> list[int] | None:
+        """A list of whole numbers from 0 on; None if there is none."""
+        if not self.has(key):
+            return None
+        value = self.raw[key]
+        if not isinstance(value, (list, tuple)) or any(type(v) is not int or v < 0 for v in value):
+            self._refuse(key, value, "a list of whole numbers, from 0 on")
+        return list(value)
 
     def mapping(self, key: str) -> Json:
         """An object, empty if absent."""
@@ -102,4 +112,5 @@ class Fields:
         return keys[0], default
 
     def _refuse(self, key: str, value: Any, wanted: str) -> NoReturn:
-        raise ConfigError(f"{self.file}: {self.name(key)} is {value!r:.80}; it must be {wanted}")
+        count = f" ({len(value)} entries)" if isinstance(value, (list, tuple)) else ""
+        raise ConfigError(f"{self.file}: {self.name(key)} is {short(value)}{count}; it must be {wanted}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
@@ -50,8 +50,8 @@ class _Look:
         self.weights = weights
         self.model = cls(config, self.weights, dialect, (self.hear,))
         self.held: dict[Storage, tuple[int | None, str, str]] = {}  # weights: layer, name, part
-        self.sources: WeakKeyDictionary[Storage, tuple[str, ...]] = WeakKeyDictionary()  # results: names of the tensors they came from
-        self.last: tuple[str, ...] = ()  # the sources of the latest result
+        self.sources: WeakKeyDictionary[Storage, tuple[str, ...]] = WeakKeyDictionary()  # results, the oldest first: what they came from
+        self.last: tuple[str, ...] = ()  # the sources of the latest
         self.uses: dict[tuple[Any, ...], Use] = {}
         self.biased: dict[str, list[tuple[str, bool]]] = defaultdict(list)  # by the forward's name: each layer's tensor, has it a bias
         self.wrong: list[str] = []
@@ -67,6 +67,8 @@ class _Look:
             if isinstance(t, Tensor):
                 self.held[t.storage] = (index, name, part)
                 self.formats[str(t.dtype)] += t.nbytes
+        if name in ("embed_tokens", "lm_head") and (vocab := self.model.config.vocab) not in (0, value.weight.shape[0]):
+            self.note([self.weights.origin[value.weight.storage]], f"the config's vocab_size is {vocab}")
         if isinstance(value, Param) and value.weight.storage in self.weights.origin:
             self.biased[name].append((self.weights.origin[value.weight.storage], value.bias is not None))
         return value
@@ -76,13 +78,14 @@ class _Look:
         tensors = [t for v in call.values() for t in (v if isinstance(v, (list, tuple)) else (v,)) if isinstance(t, Tensor)]
         self.uses |= {(*self.held[t.storage], op.name): Use(*self.held[t.storage], op) for t in tensors if t.storage in self.held}
         own = [self.weights.origin[t.storage] for t in tensors if t.storage in self.weights.origin]
-        behind = [name for t in tensors for name in self.sources.get(t.storage, ())]
+        given = {t.storage for t in tensors}
+        behind = [name for storage in reversed(list(self.sources)) if storage in given for name in self.sources[storage]]
         try:
             out = NULL.accept(op, call)(**call)  # type: ignore[operator]
         except OpError as e:
-            self.note([*own, *behind], str(e))
+            self.note(own or behind[:2], str(e) + (f" (given what came from {self.shown(behind[:1])})" if own and behind else ""))
             raise Left from e
-        self.last = tuple(dict.fromkeys(own or behind))[:4]
+        self.last = tuple(dict.fromkeys(own or behind))[:2]
         for t in out if isinstance(out, tuple) else (out,) if out is not None else ():
             self.sources[t.storage] = self.last
             self.live += t.nbytes
@@ -93,10 +96,13 @@ class _Look:
     def _gone(self, nbytes: int) -> None:
         self.live -= nbytes
 
-    def note(self, names: list[str] | tuple[str, ...], problem: str) -> None:
+    def note(self, names: Iterable[str], problem: str) -> None:
         """A sentence about the tensors behind a wrong call, the nearest first."""
-        shown = [f"{n} {list(self.weights.tensors[n].shape)}" for n in list(dict.fromkeys(names))[:3]]
-        self.wrong.append(f"{', '.join(shown) or 'the forward'}: {problem}")
+        self.wrong.append(f"{self.shown(names) or 'the forward'}: {problem}")
+
+    def shown(self, names: Iterable[str]) -> str:
+        """Tensors with their shapes."""
+        return ", ".join(f"{n} {list(self.weights.tensors[n].shape)}" for n in dict.fromkeys(names))
 
     def guard(self, part: str) -> None:
         """Let the forward go on with a part's input where the part fails: it has the shape of its output."""
