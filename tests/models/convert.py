@@ -94,7 +94,8 @@ def metadata_of(config, arch):
     width = config.get("head_dim") or config["hidden_size"] // heads
     keys = {
         "block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
-        "context_length": config["max_position_embeddings"], "feed_forward_length": config["intermediate_size"], "attention.head_count": heads,
+        "context_length": config["max_position_embeddings"], "feed_forward_length": config["intermediate_size"],
+        "attention.head_count": heads,
         "attention.head_count_kv": config.get("num_key_value_heads") or heads,
         "attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
         "attention.key_length": width, "attention.value_length": width, "rope.freq_base": float(p["rope_theta"]),
