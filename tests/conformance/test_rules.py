@@ -90,7 +90,6 @@ def padded(numbers):
         out[name] = np.pad(numbers[name], (0, 2), constant_values=5)
     out["starts"] = np.append(numbers["starts"], numbers["starts"][-1])
     out["lengths"], out["prompts"] = np.append(numbers["lengths"], 0), np.append(numbers["prompts"], 0)
-    out["prompts"] = np.append(numbers["prompts"], 0)
     for name, a in numbers.items():
         if name.endswith(":table"):
             out[name] = np.pad(a, ((0, 1), (0, 0 if name == "state:table" else 2)))
