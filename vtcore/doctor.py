@@ -15,7 +15,6 @@ from vtcore.providers import ProviderOptions, find, names
 PACKAGES = (
     "vtcore",
     "numpy",
-    "numba",
     "llvmlite",
     "ml_dtypes",
     "safetensors",
