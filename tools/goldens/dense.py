@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from goldens.disguise import says
-from goldens.recipe import FULL, GROUPED, LLAMA, NEAR, SLIDING, SMALL, recipe, rope
+from goldens.recipe import FULL, GROUPED, LLAMA, NEAR, SLIDING, SMALL, SMALLER, recipe, rope
 
 TIED = {"tie_word_embeddings": True}
 WINDOW = {"sliding_window": 8}
@@ -87,8 +87,8 @@ recipe(
         "rope_parameters": rope(1e7),
     },
 )
-GEMMA = {**SMALL, **TIED, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24}
-recipe("gemma", "Gemma", {**GEMMA, "hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "rope_parameters": rope()})
+GEMMA = {**SMALL, **TIED, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24, "rms_norm_eps": SMALLER}
+recipe("gemma", "Gemma", {**GEMMA, "hidden_act": "gelu_pytorch_tanh", "rope_parameters": rope()})
 CAPS = {"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0}
 recipe(
     "gemma2",

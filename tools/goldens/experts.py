@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goldens.dense import TIED
 from goldens.more_dense import ALPHA, HALF, HEAD24, PLAIN
-from goldens.recipe import FULL, LLAMA, NEAR, SLIDING, recipe, rope
+from goldens.recipe import EPS, FULL, LLAMA, NEAR, SLIDING, recipe, rope
 
 EIGHT = {"num_experts": 8, "num_experts_per_tok": 2}
 LOCAL_EIGHT = {"num_local_experts": 8, "num_experts_per_tok": 2}
@@ -44,7 +44,7 @@ LLAMA4 = {
     "attn_temperature_tuning": True, "floor_scale": 16, "use_qk_norm": True,
 }  # fmt: skip
 recipe("llama4", "", {**LLAMA, **LLAMA4, "rope_parameters": rope(5e5)}, model="Llama4ForCausalLM", config="Llama4TextConfig")
-GLM = {**PLAIN, **HEAD24, **ROUTED_EIGHT, **ONE_GROUP, "rms_norm_eps": 1e-5, "attention_bias": True, "use_qk_norm": True}
+GLM = {**PLAIN, **HEAD24, **ROUTED_EIGHT, **ONE_GROUP, "rms_norm_eps": EPS, "attention_bias": True, "use_qk_norm": True}
 recipe("glm4_moe", "Glm4Moe", {**GLM, "routed_scaling_factor": 2.5, "first_k_dense_replace": 1, "rope_parameters": rope(1e6, **HALF)})
 DOTS = {"head_dim": 16, "first_k_dense_replace": 1, "routed_scaling_factor": 2.5, "sliding_window": None}
 recipe("dots1", "Dots1", {**LLAMA, **ROUTED_EIGHT, **ONE_GROUP, **DOTS, "rope_parameters": rope(1e7)})
@@ -53,7 +53,7 @@ recipe("phimoe", "Phimoe", {**LLAMA, **LOCAL_EIGHT, **PHIMOE, "rope_parameters":
 LAGUNA = {
     "num_hidden_layers": 4, "gating": "per-head", "num_attention_heads_per_layer": [4, 6, 6, 6], "sliding_window": 8,
     "layer_types": [FULL, SLIDING, SLIDING, SLIDING], "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
-    "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "moe_routed_scaling_factor": 2.5, "rms_norm_eps": 1e-6,
+    "moe_intermediate_size": 32, "shared_expert_intermediate_size": 48, "moe_routed_scaling_factor": 2.5, "rms_norm_eps": EPS,
 }  # fmt: skip
 LAGUNA_YARN = {
     "factor": 32.0,

@@ -7,7 +7,7 @@ from goldens.disguise import KIMI_LINEAR as KIMI_NAMES
 from goldens.experts import EIGHT, GRANITE, LOCAL_EIGHT
 from goldens.latent import KIMI_LINEAR
 from goldens.more_dense import HALF, HEAD24, PLAIN
-from goldens.recipe import FULL, HIDDEN, LINEAR, LLAMA, NEAR, SMALL, SPECIAL, VOCAB, recipe, rope
+from goldens.recipe import EPS, FULL, HIDDEN, LINEAR, LLAMA, NEAR, SMALL, SPECIAL, VOCAB, recipe, rope
 
 recipe("kimi_linear", "KimiLinear", KIMI_LINEAR, disguise=KIMI_NAMES)
 DELTA = {
@@ -33,7 +33,15 @@ OLMO = {
 }  # fmt: skip
 recipe("olmo_hybrid", "OlmoHybrid", {**NEAR, **OLMO, "rope_parameters": rope(5e5)}, noisy=True)
 
-MAMBA = {**SPECIAL, "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": 3, "expand": 2, "conv_kernel": 4}
+MAMBA = {
+    **SPECIAL,
+    "layer_norm_epsilon": EPS,
+    "vocab_size": VOCAB,
+    "hidden_size": HIDDEN,
+    "num_hidden_layers": 3,
+    "expand": 2,
+    "conv_kernel": 4,
+}
 recipe("mamba", "Mamba", {**MAMBA, **TIED, "state_size": 8, "time_step_rank": 4})
 recipe("mamba2", "Mamba2", {**MAMBA, "num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 2, "chunk_size": 16})
 JAMBA = {
@@ -56,7 +64,7 @@ FALCON = {
 recipe("falcon_h1", "FalconH1", {**LLAMA, **MIXER, **FALCON})
 NEMOTRON = {
     **PLAIN, **HEAD24, "use_mamba_kernels": False, "time_step_min": 1e-9, "ssm_state_size": 16, "mamba_num_heads": 8, "mamba_head_dim": 16,
-    "n_groups": 2, "conv_kernel": 4, "chunk_size": 16, "layer_norm_epsilon": 1e-5, "n_routed_experts": 8, "n_shared_experts": 1,
+    "n_groups": 2, "conv_kernel": 4, "chunk_size": 16, "layer_norm_epsilon": EPS, "n_routed_experts": 8, "n_shared_experts": 1,
     "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
 }  # fmt: skip
 recipe("nemotron_h", "NemotronH", {**NEMOTRON, "layers_block_type": [LINEAR, "mlp", LINEAR, FULL, "mlp"]})
@@ -64,7 +72,7 @@ ROUTED = {"layers_block_type": [LINEAR, "moe", FULL, "moe"], "num_experts_per_to
 recipe("nemotron_h_moe", "NemotronH", {**NEMOTRON, **ROUTED})
 HYBRID = {"shared_intermediate_size": 48, "position_embedding_type": None, "layer_types": [LINEAR, FULL, LINEAR]}
 recipe("granite_moe_hybrid", "GraniteMoeHybrid", {**GRANITE, **MIXER, **HYBRID})
-LFM2 = {**SMALL, **TIED, "num_attention_heads": 4, "num_key_value_heads": 2, "norm_eps": 1e-5, "conv_L_cache": 3}
+LFM2 = {**SMALL, **TIED, "num_attention_heads": 4, "num_key_value_heads": 2, "norm_eps": EPS, "conv_L_cache": 3}
 LFM2_LAYERS = {"layer_types": ["conv", FULL, "conv"], "rope_parameters": rope(1e6)}
 recipe("lfm2", "Lfm2", {**LFM2, **LFM2_LAYERS, "block_auto_adjust_ff_dim": True, "block_multiple_of": 16})
 LFM2_EXPERTS = {**EIGHT, "num_dense_layers": 1, "moe_intermediate_size": 32, "use_expert_bias": True, "norm_topk_prob": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from goldens.dense import GEMMA, TIED, WINDOW
 from goldens.disguise import INTERNLM2, MINICPM
-from goldens.recipe import FULL, GROUPED, HIDDEN, LLAMA, NEAR, SLIDING, SMALL, SPECIAL, VOCAB, recipe, rope
+from goldens.recipe import EPS, FULL, GROUPED, HIDDEN, LLAMA, NEAR, SLIDING, SMALL, SPECIAL, VOCAB, recipe, rope
 
 HEAD24 = {"head_dim": 24}
 LOCAL = {**WINDOW, "num_hidden_layers": 4, "layer_types": [SLIDING, SLIDING, SLIDING, FULL]}
@@ -29,9 +29,9 @@ recipe(
 )
 ALL_FULL = {"sliding_window": None, "sliding_window_pattern": None, "layer_types": [FULL] * 3}
 recipe("exaone4_full", "Exaone4", {**LLAMA, **TIED, **ALL_FULL, "rope_parameters": rope(1e6)})
-STAR = {"norm_epsilon": 1e-5, "use_bias": True, "residual_dropout": 0.0, "embedding_dropout": 0.0, "attention_dropout": 0.0}
+STAR = {"norm_epsilon": EPS, "use_bias": True, "residual_dropout": 0.0, "embedding_dropout": 0.0, "attention_dropout": 0.0}
 recipe("starcoder2", "Starcoder2", {**PLAIN, **STAR, **TIED, **WINDOW, "rope_parameters": rope(1e5)})
-recipe("nemotron", "Nemotron", {**PLAIN, "norm_eps": 1e-5, "head_dim": 16, "rope_parameters": rope(**HALF)})
+recipe("nemotron", "Nemotron", {**PLAIN, "norm_eps": EPS, "head_dim": 16, "rope_parameters": rope(**HALF)})
 recipe("arcee", "Arcee", {**LLAMA, "head_dim": 16, "rope_parameters": rope()})
 recipe("apertus", "Apertus", {**LLAMA, "rope_parameters": rope(12e6, "llama3", factor=8.0, **LLAMA3)})
 MINISTRAL = {
@@ -59,20 +59,31 @@ OPT = {
 }
 recipe("opt", "OPT", {**OPT, "max_position_embeddings": 256, "word_embed_proj_dim": HIDDEN, "do_layer_norm_before": True})
 recipe("opt_post_norm", "OPT", {**OPT, "max_position_embeddings": 256, "word_embed_proj_dim": 48, "do_layer_norm_before": False})
-GPT = {**SPECIAL, "vocab_size": VOCAB, "n_positions": 256, "n_embd": HIDDEN, "n_layer": 3, "n_head": 4}
+GPT = {**SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "n_positions": 256, "n_embd": HIDDEN, "n_layer": 3, "n_head": 4}
 recipe("gpt2", "", {**GPT, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}, model="GPT2LMHeadModel", config="GPT2Config")
 recipe("gptj", "GPTJ", {**GPT, "rotary_dim": 8})
-recipe("gpt_neox", "GPTNeoX", {**SMALL, "num_attention_heads": 4, "hidden_dropout": 0.0, "rope_parameters": rope(**QUARTER)})
+recipe(
+    "gpt_neox",
+    "GPTNeoX",
+    {**SMALL, "layer_norm_eps": EPS, "num_attention_heads": 4, "hidden_dropout": 0.0, "rope_parameters": rope(**QUARTER)},
+)
 recipe(
     "gpt_neox_serial",
     "GPTNeoX",
-    {**SMALL, "num_attention_heads": 4, "hidden_dropout": 0.0, "use_parallel_residual": False, "rope_parameters": rope(**QUARTER)},
+    {
+        **SMALL,
+        "layer_norm_eps": EPS,
+        "num_attention_heads": 4,
+        "hidden_dropout": 0.0,
+        "use_parallel_residual": False,
+        "rope_parameters": rope(**QUARTER),
+    },
 )
-recipe("phi", "Phi", {**SMALL, "num_attention_heads": 4, "layer_norm_eps": 1e-5, "rope_parameters": rope(**HALF)})
-STABLE = {**PLAIN, **NO_DROPOUT, "layer_norm_eps": 1e-5, "rope_parameters": rope(**QUARTER)}
+recipe("phi", "Phi", {**SMALL, "num_attention_heads": 4, "layer_norm_eps": EPS, "rope_parameters": rope(**HALF)})
+STABLE = {**PLAIN, **NO_DROPOUT, "layer_norm_eps": EPS, "rope_parameters": rope(**QUARTER)}
 recipe("stablelm", "StableLm", {**STABLE, "num_key_value_heads": 4, "use_qkv_bias": True})
 recipe("stablelm_parallel", "StableLm", {**STABLE, "use_qkv_bias": False, "qk_layernorm": True, "use_parallel_residual": True})
-COHERE = {**PLAIN, **TIED, "layer_norm_eps": 1e-5}
+COHERE = {**PLAIN, **TIED, "layer_norm_eps": EPS}
 recipe("cohere", "Cohere", {**COHERE, "logit_scale": 0.0625, "use_qk_norm": False, "rope_parameters": rope(8e6)})
 recipe("cohere_qk_norm", "Cohere", {**COHERE, "logit_scale": 0.8333, "use_qk_norm": True, "rope_parameters": rope(7.5e7)})
 recipe("cohere2", "Cohere2", {**COHERE, **LOCAL, **HEAD24, "logit_scale": 0.25, "rope_parameters": rope(5e4)})
@@ -83,16 +94,17 @@ YARN = rope(
 )
 recipe("olmo3", "Olmo3", {**NEAR, **LOCAL, "rope_parameters": {SLIDING: rope(5e5), FULL: YARN}})
 GLM = {**PLAIN, "attention_bias": True, "rope_parameters": rope(**HALF)}
-recipe("glm", "Glm", {**GLM, "head_dim": 16, "rms_norm_eps": 1.5625e-7})
-recipe("glm4", "Glm4", {**GLM, **HEAD24, "rms_norm_eps": 1e-5, "attention_bias": False})
-recipe("bloom", "Bloom", {**SPECIAL, "vocab_size": VOCAB, "hidden_size": HIDDEN, "n_layer": 3, "n_head": 4})
+recipe("glm", "Glm", {**GLM, "head_dim": 16, "rms_norm_eps": EPS})
+recipe("glm4", "Glm4", {**GLM, **HEAD24, "rms_norm_eps": EPS, "attention_bias": False})
+recipe("bloom", "Bloom", {**SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "hidden_size": HIDDEN, "n_layer": 3, "n_head": 4})
 FALCON = {
-    **SPECIAL, "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": 3, "num_attention_heads": 4, "bias": False,
-    "alibi": False, "ffn_hidden_size": 128, "max_position_embeddings": 512, "rope_parameters": rope(),
+    **SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "bias": False, "alibi": False, "ffn_hidden_size": 128, "max_position_embeddings": 512,
+    "rope_parameters": rope(),
 }  # fmt: skip
 recipe("falcon", "Falcon", {**FALCON, "multi_query": True, "parallel_attn": True, "new_decoder_architecture": False})
 recipe("falcon_grouped", "Falcon", {**FALCON, "num_kv_heads": 2, "new_decoder_architecture": True})
-MPT = {"d_model": HIDDEN, "n_heads": 4, "n_layers": 3, "expansion_ratio": 2, "max_seq_len": 256}
+MPT = {"layer_norm_epsilon": EPS, "d_model": HIDDEN, "n_heads": 4, "n_layers": 3, "expansion_ratio": 2, "max_seq_len": 256}
 recipe("mpt", "Mpt", {**SPECIAL, "vocab_size": VOCAB, **MPT})
 
 GEMMA4 = {

@@ -20,8 +20,9 @@ SMALL: dict[str, Any] = {
     "max_position_embeddings": 512,
 }  # fmt: skip
 GROUPED: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2}
-LLAMA: dict[str, Any] = {**SMALL, **GROUPED, "rms_norm_eps": 1e-5}
-NEAR = {**LLAMA, "rms_norm_eps": 1e-6}  # the epsilon of most others
+EPS, SMALLER = 1e-3, 3e-4  # larger than in trained models, so that one that was not read from the config is seen
+LLAMA: dict[str, Any] = {**SMALL, **GROUPED, "rms_norm_eps": EPS}
+NEAR = {**LLAMA, "rms_norm_eps": SMALLER}
 SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
 
 
