@@ -84,6 +84,13 @@ def test_a_result_of_another_kind_fails(spoil, words):
     assert words in verdict.reason
 
 
+def test_a_number_where_the_definition_gives_nan_fails():
+    provider = with_kernel("softmax", lambda x: tensor.of(np.nan_to_num(right("softmax", x=x))))
+    failed = [v for v in check(provider, ["softmax"]) if v.outcome == "fail"]
+    assert failed
+    assert all(np.isnan(v.worst.want) for v in failed)
+
+
 def test_a_result_that_is_an_argument_fails():
     verdict = one(with_kernel("scale", lambda x, factor: x), "scale")
     assert verdict.reason == "result lies in an argument's storage; a result must be fresh"

@@ -75,8 +75,9 @@ def test_paged_attention_by_hand(batch, way):
     assert not got[-2:].any()
 
 
-def test_tokens_of_a_group_see_each_other(batch):
-    call = batch | {"until": ints(7, 7, 7, 7, 8, 13, 0, 0)}
+@pytest.mark.parametrize("slopes", [None, np.float32([0.5, 0.25, 0.125, 1, 2, 4])])
+def test_tokens_of_a_group_see_each_other(batch, slopes):
+    call = batch | {"until": ints(7, 7, 7, 7, 8, 13, 0, 0), "slopes": slopes}
     np.testing.assert_allclose(paged_attention(**call), by_hand(call, causal), rtol=1e-6, atol=1e-7)
 
 

@@ -31,7 +31,9 @@ def test_sixteen_bits_are_widened_first():
 
 def test_a_factor_is_rounded_to_float32():
     assert scale(np.ones(1, np.float32), 0.1)[0] == np.float32(0.1)
-    assert scale(np.array([3], np.float32), 0.1)[0] == np.float32(np.float32(0.1) * np.float32(3))
+    x = np.arange(100, dtype=np.float32)
+    np.testing.assert_array_equal(scale(x, 0.1), x * np.float32(0.1))
+    assert (scale(x, 0.1) != (x * np.float64(0.1)).astype(np.float32)).any()
     assert scale(np.array([3], np.float32), 2)[0] == 6
 
 

@@ -93,7 +93,9 @@ def test_codes_of_a_zero_a_subnormal_and_an_infinite_block():
     x = np.zeros(96, np.float32)
     x[32:64] = 1e-44
     x[70] = np.inf
+    x[33] = -178 * 2.0**-149  # its scale, 1.4 of the smallest float32, is rounded to one
     codes, scale = quantize_q8(x)
+    assert codes[33] == -127
     assert scale[0] == 0
     assert np.isnan(scale[2])
     assert (np.abs(codes) <= 127).all()

@@ -73,6 +73,11 @@ def test_top_k_off_and_on(k, want):
     assert kept(EIGHT, k) == best
 
 
+def test_top_k_of_a_larger_vocabulary():
+    logits = normal(3, 200).tolist()
+    assert kept(logits, k=57) == sorted(sorted(range(200), key=lambda i: -logits[i])[:57])
+
+
 def test_ties_at_the_kth_are_kept():
     assert kept([1, 3, 2, 2, 2, 0], k=2) == [1, 2, 3, 4]
 

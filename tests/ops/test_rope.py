@@ -68,6 +68,15 @@ def test_dynamic_angles_grow_with_the_request_s_length():
     assert not got[3].any()
 
 
+def test_a_token_beyond_the_length_goes_by_its_own_position():
+    """A prompt of 20 tokens in any chunks: 20 counts; then each generated token counts itself."""
+    options = {"theta": 1e4, "longest": 16, "factor": 4.0, "turn": 8}
+    got = dynamic_angles(ints(3, 19, 20, 29), ints(0, 4), ints(20), **options)
+    for t, (position, length) in enumerate(((3, 20), (19, 20), (20, 21), (29, 30))):
+        base = 1e4 * (4.0 * length / 16 - 3) ** (8 / 6)
+        np.testing.assert_array_equal(got[t : t + 1], rope_angles(ints(position), frequencies(base, 8)))
+
+
 def as_pairs(head, interleaved, half):
     pairs = [(2 * i, 2 * i + 1) if interleaved else (i, i + half) for i in range(half)]
     return pairs, [complex(head[a], head[b]) for a, b in pairs]
