@@ -67,6 +67,12 @@ class Val:
     def __mul__(self, other: Operand) -> Val:
         return self._arith("mul", other)
 
+    def __radd__(self, other: int | float) -> Val:
+        return self + other
+
+    def __rmul__(self, other: int | float) -> Val:
+        return self * other
+
     def __truediv__(self, other: Operand) -> Val:
         return self._do("fdiv", other)
 

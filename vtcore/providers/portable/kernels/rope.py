@@ -1,100 +1,112 @@
-"""Rotary position: the angles of a batch (in float64: positions may be in the millions), and the turning of heads by them."""
+"""Rotary position: angles once a forward, then the turn of every head."""
 
 from __future__ import annotations
 
 from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable import maths
-from vtcore.providers.portable.arrays import contiguous_integers, dtype_of, float32_rows, not_float, not_integer
+from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.lanes import SIZES, Lanes
+from vtcore.providers.portable.lanes import Lanes
+from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, F64, Val
 from vtcore.tensor import Tensor, empty
 
+COST_OF_AN_ANGLE, COST_OF_A_TURN = 50, 2  # work of an element
 
-@kernel("positions frequencies axes tokens columns leading every scale:d -> y")
-def angles(k: Lanes, positions: Val, frequencies: Val, axes: Val, tokens: Val, columns: Val, leading: Val, every: Val, scale: Val,
-           y: Val, *, dtype: str, axes_dtype: str) -> None:  # fmt: skip
-    """cos and sin of position * frequency (a float32 product), times scale: y [tokens, 2, columns]; axes_dtype "" for row 0 alone."""
+
+@kernel("positions frequencies axes tokens half every scale:d -> y")
+def angles(k: Lanes, positions: Val, frequencies: Val, axes: Val, tokens: Val, half: Val, every: Val, scale: Val, y: Val,
+           *, size: int, axes_size: int) -> None:  # fmt: skip
+    """y[t] = cosines, then sines. The angle is rounded to float32, and turned in float64. size: bytes of an integer."""
+    ints = {4: "int32", 8: "int64"}
     for t in k.range(*k.split(tokens)):
-        for f in k.range(columns):
-            axis = k.clamp(k.integer(axes + f * SIZES[axes_dtype], axes_dtype), 0, leading - 1) if axes_dtype else k.lift(0)
-            position = k.integer(positions + (axis * tokens + t) * SIZES[dtype], dtype)
-            position = (position.cast("sitofp", F64) / every.cast("sitofp", F64)).cast("fptosi", position.type) * every
-            angle = (position.cast("sitofp", F32) * k.number(frequencies + f * 4)).cast("fpext", F64)
-            for i, part in enumerate(maths.turn(k, angle)):
-                k.put_number(y + ((t * 2 + i) * columns + f) * 4, (part * scale).cast("fptrunc", F32))
+        for f in k.range(half):
+            row = k.integer(axes + f * axes_size, ints[axes_size]) * tokens if axes_size else k.lift(0)
+            position = k.integer(positions + (row + t) * size, ints[size])
+            position = position // every * every
+            angle = position.cast("sitofp", F32) * k.number(frequencies + f * 4)
+            cos, sin = maths.turn(k, angle.cast("fpext", F64))
+            k.store(y + (t * 2 * half + f) * 4, (cos * scale).cast("fptrunc", F32))
+            k.store(y + (t * 2 * half + half + f) * 4, (sin * scale).cast("fptrunc", F32))
 
 
-@kernel("x angles tokens heads width half t_step h_step sign:f -> y")
-def turn(k: Lanes, x: Val, angles: Val, tokens: Val, heads: Val, width: Val, half: Val, t_step: Val, h_step: Val, sign: Val, y: Val,
-         *, dtype: str, interleaved: bool) -> None:  # fmt: skip
-    """Pairs of x [tokens, heads, width] turned: (a cos - b sin, b cos + a sin), sin times sign; y contiguous."""
-    size = SIZES[dtype]
-    for task in k.range(*k.split(tokens * heads)):
-        t = task // heads
-        source, target = x + (t * t_step + task % heads * h_step) * size, y + task * width * 4
-        cosines, sines = angles + t * 2 * half * 4, angles + (t * 2 + 1) * half * 4
-        if interleaved:
-            _interleaved(k, source, target, cosines, sines, half, sign, dtype)
-        else:
-            _halves(k, source, target, cosines, sines, half, sign, dtype)
-        for i, count in k.vectors(width - 2 * half):
-            k.put(target + (2 * half + i) * 4, k.floats(source + (2 * half + i) * size, dtype, count), "float32", count)
+@kernel("x angles tokens heads width half token_stride head_stride -> y")
+def turn(k: Lanes, x: Val, angles: Val, tokens: Val, heads: Val, width: Val, half: Val, token_stride: Val, head_stride: Val, y: Val,
+         *, interleaved: bool, inverse: bool) -> None:  # fmt: skip
+    """The first 2 * half channels of every head by their angles; the others as they are."""
+    for part in k.range(*k.split(tokens * heads)):
+        t, h = part // heads, part % heads
+        source, target = x + (t * token_stride + h * head_stride) * 4, y + part * width * 4
+        cos = angles + t * half * 8
+        (_pairs if interleaved else _halves)(k, source, target, cos, cos + half * 4, half, -1.0 if inverse else 1.0)
+        rest = half * 2
+        for i, count in k.vectors(width - rest):
+            k.put(target + (rest + i) * 4, k.floats(source + (rest + i) * 4, "float32", count), "float32", count)
 
 
-def _halves(k: Lanes, source: Val, target: Val, cosines: Val, sines: Val, half: Val, sign: Val, dtype: str) -> None:
-    size = SIZES[dtype]
+def _halves(k: Lanes, source: Val, target: Val, cosines: Val, sines: Val, half: Val, sign: float) -> None:
+    """Channel i turns with channel i + half."""
     for i, count in k.vectors(half):
-        a, b = k.floats(source + i * size, dtype, count), k.floats(source + (half + i) * size, dtype, count)
-        cos, sin = k.floats(cosines + i * 4, "float32", count), k.floats(sines + i * 4, "float32", count) * k.splat(sign)
-        k.put(target + i * 4, a * cos - b * sin, "float32", count)
-        k.put(target + (half + i) * 4, b * cos + a * sin, "float32", count)
+        a, b = (k.floats(source + (i + shift) * 4, "float32", count) for shift in (k.lift(0), half))
+        cos, sin = (k.floats(table + i * 4, "float32", count) for table in (cosines, sines))
+        re, im = _turned(k, a, b, cos, sin * sign)
+        k.put(target + i * 4, re, "float32", count)
+        k.put(target + (i + half) * 4, im, "float32", count)
 
 
-def _interleaved(k: Lanes, source: Val, target: Val, cosines: Val, sines: Val, half: Val, sign: Val, dtype: str) -> None:
-    size, n = SIZES[dtype], k.lanes
+def _pairs(k: Lanes, source: Val, target: Val, cosines: Val, sines: Val, half: Val, sign: float) -> None:
+    """Channel 2 i turns with channel 2 i + 1."""
+    n = k.lanes
     whole = half - half % n
     for i in k.range(0, whole, n):
-        first, second = (k.floats(source + (2 * i + j * n) * size, dtype) for j in (0, 1))
-        a, b = (k.shuffle(first, second, range(j, 2 * n, 2)) for j in (0, 1))
-        cos, sin = k.floats(cosines + i * 4), k.floats(sines + i * 4) * k.splat(sign)
-        out = (a * cos - b * sin, b * cos + a * sin)
-        for j in (0, 1):
-            k.put(target + (2 * i + j * n) * 4, k.shuffle(*out, [lane for p in range(j * n // 2, (j + 1) * n // 2) for lane in (p, n + p)]))
+        low, high = (k.floats(source + (i * 2 + shift) * 4) for shift in (0, n))
+        even, odd = (k.shuffle(low, high, range(first, 2 * n, 2)) for first in (0, 1))
+        re, im = _turned(k, even, odd, k.floats(cosines + i * 4), k.floats(sines + i * 4) * sign)
+        order = [lane for pair in zip(range(n), range(n, 2 * n), strict=True) for lane in pair]
+        k.put(target + i * 8, k.shuffle(re, im, order[:n]))
+        k.put(target + i * 8 + n * 4, k.shuffle(re, im, order[n:]))
     for i in k.range(whole, half):
-        x, y = k.number(source + 2 * i * size, dtype), k.number(source + (2 * i + 1) * size, dtype)
-        cos, sin = k.number(cosines + i * 4), k.number(sines + i * 4) * sign
-        k.put_number(target + 2 * i * 4, x * cos - y * sin)
-        k.put_number(target + (2 * i + 1) * 4, y * cos + x * sin)
+        a, b = k.number(source + i * 8), k.number(source + i * 8 + 4)
+        re, im = _turned(k, a, b, k.number(cosines + i * 4), k.number(sines + i * 4) * sign)
+        k.put_number(target + i * 8, re)
+        k.put_number(target + i * 8 + 4, im)
+
+
+def _turned(k: Lanes, a: Val, b: Val, cos: Val, sin: Val) -> tuple[Val, Val]:
+    return k.fma(a, cos, -(b * sin)), k.fma(b, cos, a * sin)
+
+
+def _integers(**tensors: Tensor | None) -> str | None:
+    for name, t in tensors.items():
+        if t is not None and (str(t.dtype) not in ("int32", "int64") or not t.contiguous):
+            return f"{name} is {t.dtype} with strides {list(t.strides)}; the kernel reads contiguous int32 or int64"
+    return None
 
 
 def register(p: Portable) -> None:
-    """rope_angles and rotate."""
+    """The ops of ops/rope.py, but for angles whose base grows with the sequence."""
 
-    def angles_declines(positions: Tensor, frequencies: Tensor, scale: float, axes: Tensor | None, every: int) -> str | None:
-        return not_float(frequencies=frequencies) or not_integer(positions=positions, axes=axes)
+    def angles_decline(positions: Tensor, frequencies: Tensor, axes: Tensor | None, **_: object) -> str | None:
+        return _integers(positions=positions, axes=axes) or not_float(frequencies=frequencies)
 
-    @p.kernel(ops.rope_angles, declines=angles_declines)
+    @p.kernel(ops.rope_angles, declines=angles_decline)
     def rope_angles(positions: Tensor, frequencies: Tensor, scale: float, axes: Tensor | None, every: int) -> Tensor:
-        positions, frequencies = contiguous_integers(positions), float32_rows(p, frequencies)
-        tokens, columns = positions.shape[-1], frequencies.shape[0]
-        out = empty(HOST, (tokens, 2, columns))
-        if out.size:
-            axes = None if axes is None else contiguous_integers(axes)
-            words = [positions, frequencies, axes, tokens, columns, positions.size // tokens, every, scale, out]
-            axes_dtype = "" if axes is None else dtype_of(axes)
-            p.launch(angles, words, 32 * out.size, dtype=dtype_of(positions), axes_dtype=axes_dtype)
-        return out
+        tokens, half, frequencies = positions.shape[-1], frequencies.shape[0], float32_rows(p, frequencies)
+        y = empty(HOST, (tokens, 2, half))
+        words = (positions, frequencies, axes, tokens, half, every, scale, y)
+        sizes = {"size": 4 if dtype_of(positions) == "int32" else 8}
+        sizes["axes_size"] = 0 if axes is None else 4 if dtype_of(axes) == "int32" else 8
+        p.launch(angles, words, COST_OF_AN_ANGLE * tokens * half, **sizes)
+        return y
 
-    @p.kernel(ops.rotate, declines=lambda x, angles, interleaved, inverse: not_float(x=x, angles=angles))
+    @p.kernel(ops.rotate, declines=lambda x, angles, **_: not_float(x=x, angles=angles))
     def rotate(x: Tensor, angles: Tensor, interleaved: bool, inverse: bool) -> Tensor:
-        if x.strides[2] != 1 and x.shape[2] > 1:
-            x = float32_rows(p, x)
-        angles = float32_rows(p, angles)
-        out = empty(HOST, x.shape)
-        if out.size:
-            words = [x, angles, *x.shape, angles.shape[2], *x.strides[:2], -1.0 if inverse else 1.0, out]
-            p.launch(turn, words, 2 * x.size, dtype=dtype_of(x), interleaved=interleaved)
-        return out
+        if dtype_of(x) != "float32" or x.strides[-1] != 1:
+            x = contiguous(p, x)
+        angles, (tokens, heads, width) = float32_rows(p, angles), x.shape
+        y = empty(HOST, x.shape)
+        words: list[Word] = [x, angles, tokens, heads, width, angles.shape[-1], *x.strides[:2], y]
+        p.launch(turn, words, COST_OF_A_TURN * x.size, interleaved=bool(interleaved), inverse=bool(inverse))
+        return y
