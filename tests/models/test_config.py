@@ -129,8 +129,8 @@ def test_layers_that_do_not_turn():
 
 
 REFUSED = [
-    ({"num_hidden_layers": "absent"}, "has no num_hidden_layers or n_layer; it must be a whole number from 1 to 4096"),
-    ({"num_hidden_layers": 0}, "num_hidden_layers is 0; it must be a whole number from 1 to 4096"),
+    ({"num_hidden_layers": "absent"}, "has no num_hidden_layers or n_layer; it must be a whole number from 1 to 1024"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0; it must be a whole number from 1 to 1024"),
     ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
     ({"hidden_size": -64}, "hidden_size is -64"),
     ({"hidden_size": 2**40}, "hidden_size is 1099511627776; it must be a whole number from 1 to 1048576"),
@@ -158,6 +158,7 @@ REFUSED = [
     ({"hidden_act": "mish"}, "hidden_act is 'mish'; it must be one of gelu"),
     ({"layer_types": ["full_attention"]}, "layer_types is ['full_attention'] (1 entries); it must be a list of 2 words"),
     ({"layer_types": ["full_attention", "odd_attention"]}, "layer_types is 'odd_attention'; it must be made of"),
+    ({"layer_types": [[], None]}, "layer_types is []"),
     ({"layer_types": "full_attention"}, "layer_types is 'full_attention'; it must be a list of 2 words"),
     ({"attention_bias": 1}, "attention_bias is 1; it must be true or false"),
     ({"rope_scaling": "linear"}, "rope_scaling is 'linear'; it must be an object"),

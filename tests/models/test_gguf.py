@@ -5,6 +5,8 @@ from functools import cache
 import gguf
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.models import convert
 from tests.models.rand import logits
@@ -14,6 +16,7 @@ from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.errors import CheckpointError, ConfigError, TensorNamesError, UnknownArchitectureError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.formats.metadata import Metadata
+from vtcore.models.gemma3 import Gemma3
 from vtcore.models.gguf_config import SPECIAL, as_hf
 from vtcore.models.llama import Llama
 from vtcore.models.load import identify, load_model
@@ -142,6 +145,29 @@ def test_metadata_that_are_refused(changes, words, tmp_path):
         load(golden("llama"), tmp_path, **changes)
     assert words in str(e.value)
     assert "model.gguf" in str(e.value)
+
+
+KEYS = [
+    "block_count", "embedding_length", "context_length", "attention.head_count", "attention.head_count_kv", "attention.key_length",
+    "attention.layer_norm_rms_epsilon", "attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base",
+    "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor", "rope.scaling.attn_factor", "final_logit_softcapping",
+]  # fmt: skip
+single = (
+    st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=9) | st.sampled_from(["linear", "yarn", "longrope"])
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), single | st.lists(st.integers(-4, 4), max_size=4) | st.lists(st.booleans(), max_size=4)))
+def test_any_metadata_are_read_or_refused(changes):
+    good, _ = convert.metadata_of(golden("gemma3").config, "gemma3")
+    metadata = Metadata(good | {f"gemma3.{key}": value for key, value in changes.items()})
+    try:
+        raw, spelled = as_hf(metadata, Weights({}))
+        config = Gemma3.read_config(Gemma3.defaults | raw, spelled=spelled)
+        Gemma3(config, Weights({}))
+    except ConfigError:
+        return
+    assert config.heads % config.kv_heads == 0
 
 
 def test_an_architecture_that_is_not_known(tmp_path):

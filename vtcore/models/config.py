@@ -11,7 +11,7 @@ from vtcore.models.activations import ACTIVATIONS
 from vtcore.models.fields import MOST, Fields, Json
 from vtcore.models.rope_config import longest, read_ropes
 
-LAYERS, WIDTH, VOCAB = 4096, 1 << 20, 1 << 26  # more than any model has; what is above is a broken file
+LAYERS, WIDTH, VOCAB = 1024, 1 << 20, 1 << 26  # more than any model has; what is above is a broken file
 KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "mamba", "conv", "attention"})
 MLP_KINDS = frozenset({"dense", "sparse"})
 ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
@@ -57,7 +57,7 @@ class ModelConfig:
         if name.startswith("__") or "rest" not in self.__dict__:
             raise AttributeError(name)
         if self.rest.get(name) is None:
-            raise ConfigError(f"config.json has no {name!r}, and this architecture can't do without")
+            raise ConfigError(f"the model's config has no {name!r}, and this architecture can't do without")
         return self.rest[name]
 
     def layer(self, index: int) -> ModelConfig:

@@ -79,7 +79,7 @@ class Fields:
         if not isinstance(value, (list, tuple)) or len(value) != count:
             self._refuse(key, value, f"a list of {count} words")
         for word in value:
-            if word not in known:
+            if not isinstance(word, str) or word not in known:
                 self._refuse(key, word, f"made of {', '.join(sorted(known))}")
         return tuple(value)
 

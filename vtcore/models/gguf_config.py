@@ -10,6 +10,7 @@ import numpy as np
 
 from vtcore.errors import ConfigError
 from vtcore.formats.metadata import Metadata
+from vtcore.models.config import LAYERS
 from vtcore.models.fields import Json
 from vtcore.models.weights import Weights
 
@@ -42,9 +43,9 @@ def as_hf(m: Metadata, weights: Weights) -> tuple[Json, Mapping[str, str]]:
     name = architecture_name(m)
     spelled = {word: f"{name}.{key}" for key, word in (WORDS | PER_LAYER).items()} | {"vocab_size": "rows of token_embd.weight"}
     raw: Json = {word: m[key] for word, key in spelled.items() if key in m}
-    layers: int = m.integer(f"{name}.block_count", minimum=1, maximum=4096)
+    layers: int = m.integer(f"{name}.block_count", minimum=1, maximum=LAYERS)
     raw |= _per_layer(m, name, layers) | _windows(m, name, layers)
-    if (table := weights.tensors.get("token_embd.weight")) is not None:
+    if (table := weights.tensors.get("token_embd.weight")) is not None and table.shape:
         raw["vocab_size"] = table.shape[0]
     raw["tie_word_embeddings"] = "output.weight" not in weights.tensors
     if (turned := m.integer(f"{name}.rope.dimension_count", 0)) and (width := _head_dim(raw)):
