@@ -23,7 +23,7 @@ PACKAGES = (
     "tokenizers",
     "tiktoken",
     "huggingface_hub",
-    "rich",
+    "tqdm",
 )
 TELLING_FEATURES = (
     *("sse4.2", "avx", "avx2", "fma", "f16c", "avxvnni"),

@@ -29,9 +29,13 @@ def test_every_op_can_be_explained(capsys):
 
 def test_a_providers_file_can_be_looked_at(tmp_path, capsys):
     path = tmp_path / "mine.py"
-    path.write_text(
-        "from vtcore.ops import silu\nfrom vtcore.provider import Provider\nprovider = Provider('mine')\nprovider.kernel(silu)(lambda x: x)\n"
+    lines = (
+        "from vtcore.ops import silu",
+        "from vtcore.provider import Provider",
+        "provider = Provider('mine')",
+        "provider.kernel(silu)(lambda x: x)",
     )
+    path.write_text("\n".join(lines))
     assert main(["ops", "silu", "--providers", str(path)]) == 0
     assert "mine         yes: " in capsys.readouterr().out
     assert main(["ops", "relu", "--providers", str(path)]) == 0

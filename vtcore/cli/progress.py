@@ -1,35 +1,32 @@
-"""A progress bar on stderr while files are fetched and read; nothing where stderr is no terminal."""
+"""A progress bar on stderr while files are fetched and put together; nothing where stderr is no terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from vtcore.wheels import Progress, silent
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from tqdm import tqdm
 
 
 @contextmanager
 def bar() -> Iterator[Progress]:
-    """A Progress for the time of the block."""
+    """A Progress for the time of the block: one bar for each thing that is done."""
     if not sys.stderr.isatty():
         yield silent
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from tqdm import tqdm
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as shown:
-        tasks: dict[str, TaskID] = {}
+    with ExitStack() as shown:
+        bars: dict[str, tqdm[Any]] = {}
 
         def progress(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = shown.add_task(what)
-            shown.update(tasks[what], completed=done, total=total)
+            if what not in bars:
+                bars[what] = shown.enter_context(tqdm(desc=what, total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False))
+            bars[what].update(done - bars[what].n)
 
         yield progress
