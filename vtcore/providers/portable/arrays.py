@@ -68,29 +68,20 @@ def contiguous(p: Portable, tensor: Tensor, shape: Shape | None = None) -> Tenso
     """A contiguous float32 copy (of a larger shape that it is broadcast to)."""
     shape = tensor.shape if shape is None else shape
     out = empty(HOST, shape)
-    sizes, (source, target) = joined(shape, broadcast(tensor, shape), out.strides)
+    copy_to(p, tensor, out)
+    return out
+
+
+def copy_to(p: Portable, source: Tensor, target: Tensor) -> None:
+    """Write values, broadcast and as float32, into a view of any strides."""
+    sizes, (a, b) = joined(target.shape, broadcast(source, target.shape), target.strides)
     if len(sizes) > AXES:
-        return _by_parts(p, tensor, shape, out)
-    _copy(p, tensor, out, sizes, source, target)
-    return out
-
-
-def _by_parts(p: Portable, tensor: Tensor, shape: Shape, out: Tensor) -> Tensor:
-    whole = Tensor(tensor.storage, shape, tensor.dtype, broadcast(tensor, shape), tensor.offset)
-    for i in range(shape[0]):
-        part, target = whole[i], out[i]
-        sizes, (a, b) = joined(part.shape, part.strides, target.strides)
-        if len(sizes) > AXES:
-            _by_parts(p, part, part.shape, target)
-        else:
-            _copy(p, part, target, sizes, a, b)
-    return out
-
-
-def _copy(p: Portable, source: Tensor, target: Tensor, sizes: Shape, a: Shape, b: Shape) -> None:
-    dtype, even = dtype_of(source), a[-1] == 1 and b[-1] == 1
-    words: list[Word] = [source, *padded(sizes, 1), *padded(a, 0), *padded(b, 0), target]
-    p.launch(copy, words, target.size, dtype=dtype, even=even)
+        whole = Tensor(source.storage, target.shape, source.dtype, broadcast(source, target.shape), source.offset)
+        for i in range(target.shape[0]):
+            copy_to(p, whole[i], target[i])
+    elif target.size:
+        words: list[Word] = [source, *padded(sizes, 1), *padded(a, 0), *padded(b, 0), target]
+        p.launch(copy, words, target.size, dtype=dtype_of(source), even=a[-1] == 1 and b[-1] == 1)
 
 
 @kernel("x n0 n1 n2 n3 a0 a1 a2 a3 b0 b1 b2 b3 -> y")

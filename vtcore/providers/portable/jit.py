@@ -127,7 +127,7 @@ def machine_for(isa: Isa) -> Any:
 
 
 def optimised(machine: Any, text: str) -> Any:
-    """Parse and optimise. Kernels are vectors already, and unrolled where it pays, so a few passes do: a fifth of the time of all of LLVM's."""
+    """Parse and optimise. Kernels are vectors already, and unrolled where it pays, so a few passes do, in a fifth of the time."""
     module = llvm.parse_assembly(text)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     passes = llvm.create_new_function_pass_manager()

@@ -13,7 +13,7 @@ from vtcore.providers.portable.formats.coded import Coded, layout_key, layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
-from vtcore.providers.portable.launch import bytes_tensor
+from vtcore.providers.portable.launch import Word, bytes_tensor
 from vtcore.providers.portable.value import I16, I32, Val
 from vtcore.quant.blocks import BlockFormat, Blocks
 from vtcore.tensor import Tensor, of
@@ -25,7 +25,7 @@ PORTION = 1 << 22  # values that a format's NumPy code takes apart at a time
 
 
 class Panels(NamedTuple):
-    """A weight [rows, columns] as a stream of panels. kind: the layout's key, or the dtype of a dense one ([columns][R] elements a panel)."""
+    """A weight [rows, columns] as a stream of panels. kind: the layout's key, or a dense one's dtype ([columns][R] elements a panel)."""
 
     data: Tensor
     kind: str
@@ -88,7 +88,7 @@ def _pack_codes(p: Portable, weight: Tensor, layout: Coded, data: Tensor) -> Non
         if code.size and (code.min() < -128 or code.max() > 127):
             raise ArgumentError(f"{weight.dtype} has codes from {code.min()} to {code.max()}; an integer form has codes of 8 bits")
         heads = np.concatenate([s.reshape(n, columns // 32, layout.parts) for s in scales], -1).astype(np.float32)
-        words = [of(code.astype(np.int8).reshape(n, columns)), of(heads), n, columns // 32, first // panel_rows(p), data]
+        words: list[Word] = [of(code.astype(np.int8).reshape(n, columns)), of(heads), n, columns // 32, first // panel_rows(p), data]
         p.launch(pack_codes, words, n * columns, kind=layout_key(layout))
 
 

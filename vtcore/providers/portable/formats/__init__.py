@@ -1,4 +1,4 @@
-"""Block formats as this provider stores and reads them: one file each, found by name. A file that is added here is a format that is native."""
+"""Block formats as this provider stores and reads them: one file each, found by name. A file added here is a native format."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ Taken apart by the format's own NumPy code when the weight is prepared; from the
 from __future__ import annotations
 
 from vtcore.providers.portable.formats.layout import Layout
-from vtcore.providers.portable.lanes import Lanes
 from vtcore.providers.portable.value import Val
 
 

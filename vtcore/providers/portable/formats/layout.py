@@ -24,7 +24,7 @@ GROUPS = 8  # of four values in 32
 
 
 class Layout:
-    """The base of a format's description. `raw` is the address of one raw block; sub counts its parts of 32 values, g groups of 4 in one."""
+    """The base of a format's description. `raw` is the address of one raw block; sub counts runs of 32 values, g a run's groups of 4."""
 
     name: ClassVar[str]
     block: ClassVar[int] = 32  # values of a raw block

@@ -1,4 +1,4 @@
-"""Q3_K: d (s - 32) (q - 4). 256 values, 110 bytes: 32 of third bits (bit `sub` of byte j), 64 of bit pairs as in Q2_K, 12 of 6-bit s, float16 d.
+"""Q3_K: d (s - 32) (q - 4). 256 values, 110 bytes: 32 of third bits (bit `sub` of byte j), 64 as in Q2_K, 12 of 6-bit s, float16 d.
 
 s of 16 values each: 4 low bits in the nibbles of the first 8 bytes (low ones first), 2 high bits in pair i // 4 of the last 4 bytes."""
 

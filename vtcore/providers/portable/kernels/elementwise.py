@@ -10,7 +10,7 @@ import numpy as np
 from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable import maths
-from vtcore.providers.portable.arrays import AXES, broadcast, contiguous, dtype_of, joined, not_float, padded, walk
+from vtcore.providers.portable.arrays import AXES, broadcast, contiguous, copy_to, dtype_of, joined, not_float, padded, walk
 from vtcore.providers.portable.jit import Static, kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
@@ -139,6 +139,14 @@ def register(p: Portable) -> None:
         _register_two(p, name)
     for name in ("gelu_mul", "gelu_erf_mul", "quick_gelu_mul"):
         _register_gate(p, name)
+
+    @p.kernel(ops.concat, declines=lambda x, y: not_float(x=x, y=y))
+    def concat(x: Tensor, y: Tensor) -> Tensor:
+        lead, width = np.broadcast_shapes(x.shape[:-1], y.shape[:-1]), x.shape[-1]
+        out = empty(HOST, (*lead, width + y.shape[-1]))
+        copy_to(p, x, out[..., :width])
+        copy_to(p, y, out[..., width:])
+        return out
 
     @p.kernel(ops.scale, declines=lambda x, factor: not_float(x=x))
     def scale(x: Tensor, factor: float) -> Tensor:

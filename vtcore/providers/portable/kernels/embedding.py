@@ -1,4 +1,4 @@
-"""embedding: rows of a table by their ids. Quantised rows are taken apart as they lie in the checkpoint, so only rows that are named are read.
+"""embedding: rows of a table by their ids. Quantised rows are taken apart as they lie in the checkpoint: only what is named is read.
 
 Ids outside the table are the caller's error; here they are moved to its edge, so that no memory outside is read."""
 
@@ -13,6 +13,7 @@ from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.isa import SIGN
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
+from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.panels import dense_weight, not_codes, panels_of
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, I8, I32, Val, vec
@@ -88,7 +89,7 @@ def take(p: Portable, table: Tensor, ids: Tensor) -> Tensor:
         return out
     ids_dtype, fmt = dtype_of(ids), table.dtype
     if not isinstance(fmt, BlockFormat):
-        words = [table, ids, ids.size, rows, columns, *table.strides, out]
+        words: list[Word] = [table, ids, ids.size, rows, columns, *table.strides, out]
         p.launch(take_dense, words, out.size, dtype=dtype_of(table), ids_dtype=ids_dtype, even=table.strides[1] == 1)
     elif fmt.name in native():
         words = [table, ids, ids.size, rows, columns // fmt.block, table.strides[0] // fmt.block * fmt.nbytes, out]

@@ -1,7 +1,7 @@
 """linear: float32 activations by dense weights, or by the exact values of quantised ones.
 
-Sums are fused multiply-adds in float32, 32 values (or those that share a scale) from zero, and those sums one after the other: one order for
-each row, with an error that grows with K / 32."""
+Sums are fused multiply-adds in float32: 32 values (or those that share a scale) from zero, then those sums one after the other. One order
+for each row, with an error that grows with K / 32."""
 
 from __future__ import annotations
 

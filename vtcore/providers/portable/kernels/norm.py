@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, rows_of
@@ -18,7 +21,7 @@ def root_mean_square(k: Lanes, x: Val, weight: Val, width: Val, groups: Val, par
     """y = x / sqrt(sum(x^2) / divisor + eps) * (offset + weight), for each of `parts` runs of `width`; weight_dtype "" for no weight."""
     for part in k.range(*k.split(parts)):
         at, to, column = x + part * width * 4, y + part * width * 4, part % groups * width
-        total = _sum(k, width, lambda i, count: _squared(_doubles(k, at + i * 4, count)))
+        total = _sum(k, at, width, lambda v, count: v * v)
         scale = k.splat(_inverse_root(k, total / divisor + eps))
         for i, count in k.vectors(width):
             v = k.floats(at + i * 4, "float32", count) * scale
@@ -41,16 +44,11 @@ def standardised(k: Lanes, x: Val, weight: Val, bias: Val, width: Val, rows: Val
     n = width.cast("sitofp", F64)
     for row in k.range(*k.split(rows)):
         at, to = x + row * width * 4, y + row * width * 4
-        mean = k.splat(_sum(k, width, lambda i, count: _doubles(k, at + i * 4, count)) / n)
-
-        def centred(i: Val, count: Val | None) -> Val:
-            v = _doubles(k, at + i * 4, count) - mean  # noqa: B023  (built before the loop goes on)
-            return v if count is None else k.where(k.first(count), v)
-
-        variance = _sum(k, width, lambda i, count: _squared(centred(i, count))) / n
+        mean = k.splat(_sum(k, at, width, lambda v, count: v) / n)
+        variance = _sum(k, at, width, partial(_squared_distance, k, mean)) / n
         scale = k.splat(_inverse_root(k, variance + eps))
         for i, count in k.vectors(width):
-            v = centred(i, count).cast("fptrunc", F32) * scale
+            v = (_doubles(k, at + i * 4, count) - mean).cast("fptrunc", F32) * scale
             v = _weighted(k, v, weight, i, count, weight_dtype, k.lift(0.0, F32))
             v = v + k.floats(bias + i * SIZES[bias_dtype], bias_dtype, count) if bias_dtype else v
             k.put(to + i * 4, v, "float32", count)
@@ -60,17 +58,17 @@ def _doubles(k: Lanes, address: Val, count: Val | None) -> Val:
     return k.floats(address, "float32", count).cast("fpext", F64)
 
 
-def _squared(v: Val) -> Val:
-    return v * v
+def _squared_distance(k: Lanes, mean: Val, v: Val, count: Val | None) -> Val:
+    distance = v - mean
+    return distance * distance if count is None else k.where(k.first(count), distance * distance)
 
 
-def _sum(k: Lanes, width: Val, term: object) -> Val:
-    """The float64 sum over a row of what term(i, count) gives for each register."""
-    assert callable(term)
+def _sum(k: Lanes, at: Val, width: Val, term: Callable[[Val, Val | None], Val]) -> Val:
+    """The float64 sum over a row of term(values, how many of them count): zeros stand behind the row's end."""
     total = k.var(k.lift(0.0, vec(F64, k.lanes)))
     total.set(0.0)
     for i, count in k.vectors(width):
-        total.set(total.get() + term(i, count))
+        total.set(total.get() + term(_doubles(k, at + i * 4, count), count))
     return k.hsum(total.get())
 
 
@@ -115,9 +113,7 @@ def register(p: Portable) -> None:
         ops.add_rms_norm,
         declines=lambda x, residual, weight, eps, offset, groups: not_float(x=x, residual=residual, weight=weight),
     )
-    def add_rms_norm(
-        x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int
-    ) -> tuple[Tensor, Tensor]:
+    def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor | None, eps: float, offset: float, groups: int) -> tuple[Tensor, Tensor]:
         x, residual = (t if t.contiguous else float32_rows(p, t) for t in (x, residual))
         total = empty(HOST, x.shape)
         p.launch(add_flat, [x, residual, x.size, total], x.size, x_dtype=dtype_of(x), y_dtype=dtype_of(residual))
