@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from vtcore.memory_plan import MemoryPlan, Needs, plan_memory
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey
 from vtcore.models.load import load_model
+from vtcore.plans import Plans
 from vtcore.provider import Provider
 from vtcore.providers import ProviderOptions, chain
 from vtcore.quant.blocks import FORMATS
@@ -42,7 +44,8 @@ class Options:
     max_model_len: int | None = None
     threads: int | None = None
     strict: bool = False
-    block_size: int = 16
+    capture: bool = True
+    block_size: int = 32
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 512
     memory_limit: int | str | None = None
@@ -52,8 +55,9 @@ class Options:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise ArgumentError(f"{name} is {value!r}; it must be an integer of at least 1")
-        if not isinstance(self.strict, bool):
-            raise ArgumentError(f"strict is {self.strict!r}; it must be True or False")
+        for name in ("strict", "capture"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False")
         if self.numerics == "fast" and dtype_of(self.dtype) is not None:
             raise ArgumentError(
                 f"numerics 'fast' with dtype {self.dtype}: rounding follows engines that compute on dense weights; choose one"
@@ -99,10 +103,11 @@ def _around(
             provider.prepare(op, weight)
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
-    cache = Cache(model.specs(), plan.pages, options.block_size)
+    cache = Cache(model.specs(), plan.pages, options.block_size, layout=partial(page_order, providers))
+    plans = Plans(dispatcher if options.capture and dtype is None else None)
     kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer))
-    return Assembled(Engine(Runner(model, cache, kv), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
+    return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
 
 
 def find_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
@@ -149,6 +154,11 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
     weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
     repacks = any(type(p).prepare is not Provider.prepare for p in providers)
     return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model))
+
+
+def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """How the axes of a cache array lie in memory: as the first provider that cares wants it."""
+    return next((order for p in providers if (order := p.page_order(name, shape)) is not None), None)
 
 
 def survey_of(model: Decoder) -> Survey:

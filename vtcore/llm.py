@@ -32,6 +32,7 @@ class LLM:
     dtype: "bfloat16" or "float16": every op's result, and the weights, are rounded as an engine of that dtype rounds.
     max_model_len: tokens of the longest sequence, prompt and output (None: what the checkpoint is made for).
     threads: to compute with (None: all that the process may use). strict: an op that a provider declines is an error.
+    capture: replay steps whose shapes were met before (False: every op by itself, to compare; the results are the same bits).
     block_size: tokens a page of the KV cache. max_num_seqs, max_num_batched_tokens: sequences at once, tokens of one forward.
     memory_limit: bytes, or a text such as "4GiB", for weights, workspace and cache together (None: nine tenths of what is available).
 
@@ -48,13 +49,24 @@ class LLM:
         max_model_len: int | None = None,
         threads: int | None = None,
         strict: bool = False,
-        block_size: int = 16,
+        capture: bool = True,
+        block_size: int = 32,
         max_num_seqs: int = 16,
         max_num_batched_tokens: int = 512,
         memory_limit: int | str | None = None,
     ) -> None:
         options = Options(
-            numerics, providers, dtype, max_model_len, threads, strict, block_size, max_num_seqs, max_num_batched_tokens, memory_limit
+            numerics,
+            providers,
+            dtype,
+            max_model_len,
+            threads,
+            strict,
+            capture,
+            block_size,
+            max_num_seqs,
+            max_num_batched_tokens,
+            memory_limit,
         )
         self.checkpoint = open_checkpoint(resolve(str(model)))
         self._tokenizer = find_tokenizer(self.checkpoint)

@@ -11,8 +11,9 @@ import numpy as np
 from vtcore.kvcache.cache import Cache, Group
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.models.batch import Batch, Output
+from vtcore.plans import Plans
 from vtcore.scheduler.plan import Plan, Scheduled
-from vtcore.tensor import Inputs, Tensor
+from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Model = Callable[[Batch, Cache], Output]
@@ -49,20 +50,19 @@ class Forward:
 
 
 class Runner:
-    """Feeds a model. All integer arrays of a step are views of one storage; steps of equal shapes use the same one again."""
+    """Feeds a model. With plans, steps whose shapes were met before are replayed; without, each runs op by op."""
 
-    def __init__(self, model: Model, cache: Cache, kv: KVCacheManager) -> None:
-        self.model, self.cache, self.kv = model, cache, kv
-        self._inputs: Inputs | None = None
+    def __init__(self, model: Model, cache: Cache, kv: KVCacheManager, plans: Plans | None = None) -> None:
+        self.model, self.cache, self.kv, self.plans = model, cache, kv, plans or Plans()
 
     def run(self, plan: Plan) -> Forward:
         """Run the model once. Nothing is counted as computed yet: a plan whose forward raised can simply be run again."""
         wanted = wanted_rows(plan)
-        tensors = self._tensors(self._arrays(plan, wanted))
-        return Forward(self.model(self._batch(tensors), self.cache).logits, wanted)
+        logits = self.plans.run(self._arrays(plan, wanted), lambda tensors: self.model(self._batch(tensors), self.cache).logits)
+        return Forward(logits, wanted)
 
     def _arrays(self, plan: Plan, wanted: tuple[Wanted, ...]) -> dict[str, Array]:
-        """The step's numbers by name. The place where a batch would be padded to a shape that was met before."""
+        """The step's numbers by name."""
         parts = plan.scheduled
         starts = np.cumsum([0, *(s.num_tokens for s in parts)])
         index = np.concatenate([np.arange(s.begin, s.end) for s in parts])
@@ -79,14 +79,6 @@ class Runner:
             arrays[f"{name} table"] = _table([self.kv.read(s.request, name, s.begin) for s in parts])
             arrays[f"{name} slots"] = np.concatenate([self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts])
         return arrays
-
-    def _tensors(self, arrays: Mapping[str, Array]) -> dict[str, Tensor]:
-        shapes = {name: a.shape for name, a in arrays.items()}
-        if self._inputs is None or {n: t.shape for n, t in self._inputs.tensors.items()} != shapes:
-            self._inputs = Inputs(arrays)
-        else:
-            self._inputs.update(arrays)
-        return self._inputs.tensors
 
     def _batch(self, t: Mapping[str, Tensor]) -> Batch:
         groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in self.kv.groups}
@@ -105,6 +97,6 @@ def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:
 
 
 def _table(tables: list[list[int]]) -> Array:
-    """Page tables side by side, each filled up with the page of zeros."""
-    wide = max(1, *(len(t) for t in tables))
+    """Page tables side by side, each filled up with the page of zeros: to a power of two, so that few shapes come up."""
+    wide = 1 << (max(1, *(len(t) for t in tables)) - 1).bit_length()
     return np.array([t + [0] * (wide - len(t)) for t in tables])

@@ -1,0 +1,72 @@
+"""Captured steps by the shapes of their inputs. A shape that is met a second time is recorded, and replayed from then on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtcore.capture import Capture
+from vtcore.dispatch import Dispatcher
+from vtcore.tensor import Inputs, Tensor
+
+Array = np.ndarray[Any, Any]
+Forward = Callable[[Mapping[str, Tensor]], Tensor]  # a step's integer arrays by name -> its logits
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+MOST_TOKENS = 64  # of a step that is recorded: of a longer one the arithmetic takes so long that the rest doesn't count
+MOST_PLANS = 64
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recorded step, its inputs, and where its logits lie."""
+
+    capture: Capture
+    inputs: Inputs
+    logits: Tensor
+
+
+class Plans:
+    """The most recently used plans. With a dispatcher of None, or one that has no provider which records, every step runs op by op."""
+
+    def __init__(self, dispatcher: Dispatcher | None = None) -> None:
+        self._dispatcher = dispatcher if dispatcher is not None and any(p.records for p in dispatcher.providers) else None
+        self._plans: OrderedDict[Shapes, Plan | None] = OrderedDict()  # None: met once
+        self._inputs: Inputs | None = None
+
+    def run(self, arrays: Mapping[str, Array], forward: Forward) -> Tensor:
+        """The logits of a step. They last until the next one."""
+        shapes: Shapes = tuple((name, a.shape) for name, a in arrays.items())
+        if self._dispatcher is None or arrays["tokens"].size > MOST_TOKENS:
+            return forward(self._eager(shapes, arrays))
+        plan = self._plans.get(shapes)
+        if plan is not None:
+            self._plans.move_to_end(shapes)
+            plan.inputs.update(arrays)
+            plan.capture.replay()
+            return plan.logits
+        if shapes not in self._plans:
+            self._note(shapes, None)
+            return forward(self._eager(shapes, arrays))
+        inputs = Inputs(arrays)
+        with Capture(self._dispatcher) as capture:
+            logits = forward(inputs.tensors)
+        self._note(shapes, Plan(capture, inputs, logits))
+        return logits
+
+    def _note(self, shapes: Shapes, plan: Plan | None) -> None:
+        self._plans[shapes] = plan
+        self._plans.move_to_end(shapes)
+        if len(self._plans) > MOST_PLANS:
+            self._plans.popitem(last=False)
+
+    def _eager(self, shapes: Shapes, arrays: Mapping[str, Array]) -> Mapping[str, Tensor]:
+        """All integer arrays of a step as views of one storage; steps of equal shapes use the same one again."""
+        if self._inputs is None or tuple((n, t.shape) for n, t in self._inputs.tensors.items()) != shapes:
+            self._inputs = Inputs(arrays)
+        else:
+            self._inputs.update(arrays)
+        return self._inputs.tensors
