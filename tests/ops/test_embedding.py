@@ -15,7 +15,7 @@ def test_rows_of_a_table():
     assert got.tolist() == [[table[4].tolist(), table[0].tolist()], [table[0].tolist(), table[2].tolist()]]
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int32])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int32, np.uint64])
 def test_any_integers_name_rows(dtype):
     table = normal(0, 5, 3)
     np.testing.assert_array_equal(embedding(table, np.array([1, 4], dtype)), table[[1, 4]])

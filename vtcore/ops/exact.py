@@ -11,7 +11,7 @@ import numpy as np
 from vtcore.quant.blocks import Blocks, as_float32
 
 Array = np.ndarray[Any, Any]
-BLOCK = 1 << 18  # elements of a weight that are widened at a time: 2 MB
+BLOCK = 1 << 17  # elements of a weight that are widened at a time: 1 MB
 
 
 def wide(x: Array | Blocks) -> Array:
