@@ -65,6 +65,11 @@ class Isa:
         return "generic"
 
     @property
+    def unrolled(self) -> bool:
+        """Whether a dot product of bytes is so few instructions that loops over them are best written out."""
+        return False
+
+    @property
     def flags(self) -> str:
         """Features that LLVM may use and may not use."""
         return ""
@@ -129,6 +134,10 @@ class _Wide(Isa):
     @property
     def cpu(self) -> str:
         return self.machine.cpu
+
+    @property
+    def unrolled(self) -> bool:
+        return True
 
     @property
     def flags(self) -> str:

@@ -13,6 +13,7 @@ VARIABLE = "VTCORE_CACHE_DIR"
 MAGIC = b"vtcore object 1\n"
 DIGEST = hashlib.sha256().digest_size
 LIMIT = 128 << 20  # bytes of all entries together
+BETWEEN = 32  # entries that are added between two looks at the total
 ABANDONED = 600  # seconds after which a file that was never renamed belongs to a process that is gone
 
 
@@ -33,6 +34,7 @@ class ObjectCache:
     def __init__(self, directory: Path | None = None, limit: int = LIMIT) -> None:
         self.directory, self.limit = directory or cache_directory() / "kernels", limit
         self.writable = True  # until a write fails: then what is compiled lives in this process alone
+        self._puts = 0
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under a key, or None."""
@@ -52,7 +54,9 @@ class ObjectCache:
             return
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._make_room(len(data))
+            if self._puts % BETWEEN == 0:
+                self._make_room()
+            self._puts += 1
             handle, name = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
             with os.fdopen(handle, "wb") as file:
                 file.write(self._header(key, data) + data)
@@ -78,9 +82,9 @@ class ObjectCache:
             path.unlink(missing_ok=True)
         return len(paths)
 
-    def _make_room(self, nbytes: int) -> None:
+    def _make_room(self) -> None:
         entries = self.entries()
-        total = nbytes + sum(size for _, size in entries)
+        total = sum(size for _, size in entries)
         for path, size in entries:
             if total > self.limit or (path.suffix == ".tmp" and path.stat().st_mtime < time.time() - ABANDONED):
                 path.unlink(missing_ok=True)

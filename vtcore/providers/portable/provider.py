@@ -12,7 +12,7 @@ from vtcore.op import Op
 from vtcore.provider import Provider
 from vtcore.providers import ProviderOptions
 from vtcore.providers.portable.cpus import usable_cpus
-from vtcore.providers.portable.isa import choose
+from vtcore.providers.portable.isa import Isa, choose
 from vtcore.providers.portable.jit import VERSIONS, Jit, Kernel, Static
 from vtcore.providers.portable.launch import Bound, Launcher, Word
 from vtcore.providers.portable.object_cache import ObjectCache
@@ -25,10 +25,10 @@ SMALL = 1 << 15  # work (about one float each) below which sharing it out costs 
 class Portable(Provider):
     """Compiles a kernel when a call first needs it, and runs it on the team. One instance has one instruction set."""
 
-    def __init__(self, isa: str | None = None, threads: int | None = None, objects: ObjectCache | None = None) -> None:
+    def __init__(self, isa: str | Isa | None = None, threads: int | None = None, objects: ObjectCache | None = None) -> None:
         if threads is not None and threads < 1:
             raise ArgumentError(f"threads is {threads}; it must be at least 1, or None for as many as this process may use")
-        chosen = choose(isa)
+        chosen = isa if isinstance(isa, Isa) else choose(isa)
         self.isa, self.jit = chosen, Jit(chosen, objects)
         self.team = Team(self.jit, threads or usable_cpus())
         self.launcher = Launcher(self.team)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, rows_of
+from vtcore.providers.portable.arrays import float32_rows, not_float, rows_of
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.kernels.tiles import Output, each_tile, tiling
+from vtcore.providers.portable.kernels.tiles import Output, each_tile, readable_bias, tiling
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.panels import Panels, dense_weight, not_codes, panels_of
@@ -129,11 +129,10 @@ def exact(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
     out = empty(HOST, (*x.shape[:-1], panels.rows))
     if not out.size:
         return out
-    if bias is not None and bias.strides != (1,):
-        bias = float32_rows(p, bias)
+    bias, bias_dtype = readable_bias(p, bias)
     t = tiling(p, rows_of(x), panels.rows)
     tail: list[Word] = [bias, panels.rows, _steps(panels), t.big, t.small, t.panels, t.chunk, out]
-    work, bias_dtype = x.size * panels.rows // 16, "" if bias is None else dtype_of(bias)
+    work = x.size * panels.rows // 16
     if not isinstance(weight.dtype, BlockFormat):
         p.launch(linear_dense, [x, panels.data, *tail], work, dtype=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     else:

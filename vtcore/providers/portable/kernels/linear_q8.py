@@ -13,11 +13,11 @@ import numpy as np
 
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, rows_of
+from vtcore.providers.portable.arrays import float32_rows, not_float, rows_of
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.kernels.tiles import Output, each_tile, tiling
+from vtcore.providers.portable.kernels.tiles import Output, each_tile, readable_bias, tiling
 from vtcore.providers.portable.lanes import Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.panels import dense_weight, not_codes, panels_of
@@ -136,19 +136,20 @@ def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list
 
 def _dots(k: Lanes, layout: Layout, sub: Val, part: int, at: list[Val]) -> list[Val]:
     """Exact sums of q * code over one part, for the two registers of every row."""
-    if layout.raised(k):
-        dots = [k.splat(k.load(a + STARTS + part * 4, I32)) for a in at for _ in (0, 1)]
-    else:
-        dots = [k.ints(0) for _ in at for _ in (0, 1)]
+    starts = [k.splat(k.load(a + STARTS + part * 4, I32)) if layout.raised(k) else k.ints(0) for a in at]
+    dots = [k.var(k.ints(0)) for _ in at for _ in (0, 1)]
+    for d, start in zip(dots, (s for s in starts for _ in (0, 1)), strict=True):
+        d.set(start)
     dot = k.isa.dot_signed if layout.signed else k.isa.dot
     groups = GROUPS // layout.parts
-    for g in range(part * groups, (part + 1) * groups):
+    span = (part * groups, (part + 1) * groups)
+    for g in range(*span) if k.isa.unrolled else k.range(*span):
         quads = [layout.read_quad(k, sub, g, j) for j in (0, 1)]
         for r, a in enumerate(at):
             x = k.splat(k.load(a + g * 4, I32))
             for j in (0, 1):
-                dots[2 * r + j] = dot(k, dots[2 * r + j], quads[j], x)
-    return dots
+                dots[2 * r + j].set(dot(k, dots[2 * r + j].get(), quads[j], x))
+    return [d.get() for d in dots]
 
 
 def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -159,14 +160,12 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     out = empty(HOST, (*x.shape[:-1], panels.rows))
     if not out.size:
         return out
-    if bias is not None and bias.strides != (1,):
-        bias = float32_rows(p, bias)
+    bias, bias_dtype = readable_bias(p, bias)
     blocks, size = x.size // 32, activation_bytes(Lanes("sizes", p.isa), layout)
     q = empty(HOST, (blocks * size,), np.uint8)
     p.launch(round_activations, [x, blocks, q], x.size * 4, kind=panels.kind)
     t = tiling(p, rows_of(x), panels.rows)
     words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, t.big, t.small, t.panels, t.chunk, out]
-    bias_dtype = "" if bias is None else dtype_of(bias)
     p.launch(linear_rounded, words, x.size * panels.rows // 32, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     return out
 

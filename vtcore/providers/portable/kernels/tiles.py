@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from vtcore.providers.portable.arrays import dtype_of, float32_rows
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.panels import panel_count
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import Val, Var
+from vtcore.tensor import Tensor
 
 Tile = Callable[[int, Val, Val], Sequence[Var]]  # (rows, first row, panel) -> sums, registers 0 and 1 of each row's outputs
 
@@ -35,6 +37,14 @@ def tiling(p: Portable, m: int, n: int) -> Tiling:
     return Tiling(rows, big, tiles - big, panels, max(1, min(16, panels // (p.team.threads * 4))))
 
 
+def readable_bias(p: Portable, bias: Tensor | None) -> tuple[Tensor | None, str]:
+    """A bias with its values side by side, and its dtype."""
+    if bias is None:
+        return None, "float32"
+    bias = bias if bias.contiguous else float32_rows(p, bias)
+    return bias, dtype_of(bias)
+
+
 def each_tile(k: Lanes, rows: int, big: Val, small: Val, panels: Val, chunk: Val, tile: Tile, out: Output) -> None:
     """Claim panels, and do every tile of each."""
     for panel in k.claim(panels, chunk):
@@ -47,7 +57,7 @@ def each_tile(k: Lanes, rows: int, big: Val, small: Val, panels: Val, chunk: Val
 
 
 class Output(NamedTuple):
-    """Where results go: y [M, n] float32, and a bias [n] of some dtype ("" for none)."""
+    """Where results go: y [M, n] float32, and a bias [n] (address 0: none)."""
 
     y: Val
     n: Val
@@ -66,8 +76,11 @@ class Output(NamedTuple):
     def _store(self, k: Lanes, sums: Sequence[Var], first: Val, column: Val, counts: Sequence[Val | None]) -> None:
         for j, count in enumerate(counts):
             place = column + j * k.lanes
-            bias = k.floats(self.bias + place * SIZES[self.bias_dtype], self.bias_dtype, count) if self.bias_dtype else None
+            bias = k.var(k.const(0.0))
+            bias.set(0.0)
+            with k.when(self.bias > 0):
+                bias.set(k.floats(self.bias + place * SIZES[self.bias_dtype], self.bias_dtype, count))
             for r in range(len(sums) // 2):
                 total = sums[2 * r + j].get()
                 address = self.y + ((first + r) * self.n + place) * 4
-                k.put(address, total if bias is None else total + bias, "float32", count)
+                k.put(address, total + bias.get(), "float32", count)
