@@ -192,7 +192,7 @@ def test_chat_renders_and_adds_no_second_beginning(make):
     assert llm.engine.idle
 
 
-def test_logits_of_every_token(make):
+def test_logits_of_every_token(make, monkeypatch):
     llm = make()
     logits = llm.logits([1, 2, 3])
     assert (logits.shape, logits.dtype) == ((3, 257), np.float32)
@@ -202,6 +202,9 @@ def test_logits_of_every_token(make):
         llm.logits([1] * 129)
     with pytest.raises(PromptError, match="no tokens"):
         llm.logits([])
+    monkeypatch.setattr(module, "available_memory", lambda: 1 << 16)
+    with pytest.raises(OutOfMemoryError, match=r"logits of 100 tokens take 200\.8 KiB; 64\.0 KiB are available"):
+        llm.logits([1] * 100)
 
 
 def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):

@@ -12,6 +12,7 @@ from vtcore.sampling_params import SamplingParams
 WRONG = [
     ({"n": 0}, "n is 0"),
     ({"n": 1.5}, "n is 1.5"),
+    ({"n": 10**9}, "from 1 to 16384"),
     ({"n": True}, "n is True"),
     ({"n": 2, "temperature": 0}, "greedy"),
     ({"presence_penalty": 2.1}, "at most 2"),

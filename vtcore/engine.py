@@ -59,6 +59,7 @@ class Engine:
             if self.scheduler.idle:
                 return []
             plan = self.scheduler.plan()
+            _mark_started(plan)
             results = self._run(plan)
             return self._commit(plan, *results)
 
@@ -120,7 +121,6 @@ class Engine:
         now = time.monotonic()
         for s in plan.scheduled:
             s.request.num_computed_tokens = s.end
-            s.request.submission.first_scheduled = s.request.submission.first_scheduled or now
         for wanted, said, kept in scored:
             wanted.scheduled.request.submission.prompt_logprobs += said
             wanted.scheduled.request.submission.logits += [] if kept is None else [kept]
@@ -149,6 +149,13 @@ class Engine:
             submission.ended = now
             del self._running[submission.request_id]
         return delta
+
+
+def _mark_started(plan: Plan) -> None:
+    now = time.monotonic()
+    for s in plan.scheduled:
+        if s.request.submission.first_scheduled is None:
+            s.request.submission.first_scheduled = now
 
 
 def _scores(wanted: Wanted) -> bool:

@@ -41,13 +41,15 @@ class Intake:
         keep_logits: bool = False,
     ) -> Submission:
         """A submission that can be run to its end; ArgumentError, of a prompt PromptError, for one that can't."""
-        ids = self._prompt(prompt_token_ids)
+        ids = prompt_token_ids.tolist() if hasattr(prompt_token_ids, "tolist") else list(prompt_token_ids)
+        total = self._total(len(ids), params)
+        self._ids_known(ids)
         self._params(params)
         submission = Submission(
             str(next(self._ids)) if request_id is None else request_id,
-            ids,
+            [int(i) for i in ids],
             params,
-            self._total(ids, params),
+            total,
             prompt,
             frozenset() if params.ignore_eos else self.end_ids,
             tuple(self._bad_words(params)),
@@ -57,29 +59,27 @@ class Intake:
         submission.requests = [self._request(submission, i, seed) for i, seed in enumerate(_seeds(params))]
         return submission
 
-    def _prompt(self, ids: Any) -> list[int]:
-        ids = ids.tolist() if hasattr(ids, "tolist") else list(ids)
-        if not ids:
-            raise PromptError("the prompt has no tokens; it must have at least one")
-        for i in ids:
-            if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < self.vocab_size:
-                raise PromptError(f"the prompt holds {i!r}; a token id is an integer from 0 to {self.vocab_size - 1}")
-        return [int(i) for i in ids]
-
-    def _total(self, ids: list[int], params: SamplingParams) -> int:
-        """Where the sequence's length ends it; PromptError where prompt or pages leave no room."""
+    def _total(self, prompt: int, params: SamplingParams) -> int:
+        """Where the sequence's length ends it; PromptError where the context or the pages leave a prompt of so many tokens no room."""
         longest, room = self.config.max_model_len, 0 if params.max_tokens == 0 else 1
-        if len(ids) + room > longest:
-            raise PromptError(f"the prompt has {len(ids)} tokens; with max_model_len {longest} it may have {longest - room}")
-        total = longest if params.max_tokens is None else min(longest, len(ids) + params.max_tokens)
+        if not prompt:
+            raise PromptError("the prompt has no tokens; it must have at least one")
+        if prompt + room > longest:
+            raise PromptError(f"the prompt has {prompt} tokens; with max_model_len {longest} it may have {longest - room}")
+        total = longest if params.max_tokens is None else min(longest, prompt + params.max_tokens)
         for name, pool in self.kv.pools.items():
-            needed = self.kv.groups[name].most(max(total, len(ids) + 1), self.config.max_num_batched_tokens)
+            needed = self.kv.groups[name].most(max(total, prompt + 1), self.config.max_num_batched_tokens)
             if needed > pool.capacity:
                 raise PromptError(
-                    f"the prompt's {len(ids)} tokens and up to {total - len(ids)} generated ones need {needed} cache pages of "
+                    f"the prompt's {prompt} tokens and up to {total - prompt} generated ones need {needed} cache pages of "
                     f"{self.kv.block_size} tokens ({name}); there are {pool.capacity}: shorten one of them, or give the cache more memory"
                 )
         return total
+
+    def _ids_known(self, ids: list[Any]) -> None:
+        for i in ids:
+            if isinstance(i, bool) or not isinstance(i, (int, np.integer)) or not 0 <= i < self.vocab_size:
+                raise PromptError(f"the prompt holds {i!r}; a token id is an integer from 0 to {self.vocab_size - 1}")
 
     def _params(self, params: SamplingParams) -> None:
         for name, i in params.token_ids():

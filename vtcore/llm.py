@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from vtcore.assembly import Options, assemble, find_tokenizer
+from vtcore.available import available_memory
 from vtcore.catalogue import resolve
-from vtcore.errors import PromptError, TokenizerError, VtcoreError
+from vtcore.errors import OutOfMemoryError, PromptError, TokenizerError, VtcoreError
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
 from vtcore.outputs import Delta, RequestOutput
 from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts
@@ -111,7 +113,8 @@ class LLM:
         return self._deltas(self._take(parse_prompt(prompt), params))
 
     def logits(self, token_ids: Sequence[int]) -> Array:
-        """float32 [T, vocab]: what the model says after each token of a sequence."""
+        """float32 [T, vocab]: what the model says after each token of a sequence. Raises OutOfMemoryError where that would not fit."""
+        self._check_room(len(token_ids))
         submission = self._take(Parsed(None, token_ids), SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
         self._run([submission])
         return np.concatenate(submission.logits)
@@ -156,6 +159,13 @@ class LLM:
             raise VtcoreError("this LLM is closed")
         ids = self.tokenizer.encode(prompt.text or "") if prompt.token_ids is None else prompt.token_ids
         return self.engine.intake.take(ids, params, prompt=prompt.text, **options)
+
+    def _check_room(self, tokens: int) -> None:
+        needed, free = 2 * 4 * tokens * self.engine.intake.vocab_size, available_memory()  # the chunks, and all of them joined
+        if free is not None and needed > free:
+            raise OutOfMemoryError(
+                f"the logits of {tokens} tokens take {gib(needed)}; {gib(free)} are available: ask for fewer tokens at once"
+            )
 
     def _render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
         if not messages:

@@ -14,6 +14,7 @@ from vtcore.errors import ArgumentError
 GREEDY = 1e-5  # a temperature under this means the most likely token
 COLDEST = 0.01  # a sampling temperature is at least this: under it float32 logits overflow
 SEEDS = (-(1 << 63), (1 << 63) - 1)
+SEQUENCES = 16384  # that one request may ask for
 BIASES = 1024  # entries that a logit_bias may have
 
 
@@ -78,7 +79,7 @@ class SamplingParams:
 
     def _numbers(self) -> None:
         self._set(
-            n=_integer("n", self.n, 1),
+            n=_integer("n", self.n, 1, SEQUENCES),
             presence_penalty=_real("presence_penalty", self.presence_penalty, -2, 2),
             frequency_penalty=_real("frequency_penalty", self.frequency_penalty, -2, 2),
             repetition_penalty=_real("repetition_penalty", self.repetition_penalty, 0, open_low=True),
