@@ -16,6 +16,7 @@ from vtcore.providers import chain
 
 load_all()
 GOLDENS = goldens(ARCHITECTURES)
+ONE_EACH = {g.architecture: g for g in reversed(GOLDENS) if g.dtype == "float32"}.values()
 EXACT = [g for g in GOLDENS if g.dtype == "float32"]
 ALIASES = {"YiForCausalLM", "Gemma3ForConditionalGeneration"}  # names for an architecture that is recorded under another
 every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
@@ -56,7 +57,7 @@ def test_both_spellings_of_a_config_are_one(golden, tmp_path):
             assert (one.scale, one.dynamic) == (other.scale, other.dynamic)
 
 
-@pytest.mark.parametrize("golden", EXACT, ids=lambda g: g.name)
+@pytest.mark.parametrize("golden", ONE_EACH, ids=lambda g: g.name)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_stored_dtype_changes_no_bit(golden, dtype, tmp_path):
     short = replace(golden, cases=tuple(replace(c, tokens=c.tokens[:2]) for c in golden.cases))

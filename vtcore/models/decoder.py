@@ -117,9 +117,11 @@ class Decoder(Network):
         return {(w.index, name): spec for w in self.layers for name, spec in self.caches(w).items()}
 
     def uses(self) -> Iterator[tuple[Op, Array]]:
-        """Every weight with each op that reads it, for providers that prepare them. Reads them from disk, if nothing has yet."""
+        """Every weight (biases apart) with each op that reads it, for providers that prepare them. Reads from disk what nothing has yet."""
         layers = {w.index: w for w in self.layers}
         for use in self.survey.uses if self.survey else ():
+            if use.part == "bias":
+                continue
             owner = self.top_weights if use.layer is None else layers[use.layer]
             value = getattr(owner, use.name)
             yield use.op, getattr(value, use.part) if use.part else value
