@@ -1,5 +1,7 @@
 """The sum of what a model needs, and its refusal, before anything is allocated."""
 
+from dataclasses import replace
+
 import pytest
 
 from vtcore import available
@@ -58,6 +60,14 @@ def test_the_refusal_has_every_part_and_what_lowers_it():
         assert words in str(refused.value)
     with pytest.raises(OutOfMemoryError, match="no max_model_len is small enough"):
         plan_memory(NEEDS, SPECS, CONFIG, 16, 100)
+
+
+def test_recorded_steps_get_a_sixteenth_of_a_limit_at_most():
+    captures = replace(NEEDS, captures=True)
+    assert plan_memory(NEEDS, SPECS, CONFIG, 16, "1GiB").captured == 0
+    assert plan_memory(captures, SPECS, CONFIG, 16, "1GiB").captured == 64 << 20
+    assert plan_memory(captures, SPECS, CONFIG, 16, "64GiB").captured == 256 << 20
+    assert "64.0 MiB  recorded steps" in str(plan_memory(captures, SPECS, CONFIG, 16, "1GiB"))
 
 
 @pytest.mark.parametrize(("text", "count"), [("4GiB", 4 << 30), ("1.5k", 1536), ("800M", 800 << 20), ("7", 7), ("2 TB", 2 << 40), (9, 9)])

@@ -97,14 +97,15 @@ def _around(
     tokenizer: Tokenizer | None,
 ) -> Assembled:
     dtype = dtype_of(options.dtype)
-    plan = plan_memory(needs_of(model, providers, dtype), model.specs(), config, options.block_size, options.memory_limit)
+    needs = needs_of(model, providers, dtype, options.capture)
+    plan = plan_memory(needs, model.specs(), config, options.block_size, options.memory_limit)
     for op, weight in model.uses():
         for provider in providers:
             provider.prepare(op, weight)
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size, layout=partial(page_order, providers))
-    plans = Plans(dispatcher if options.capture and dtype is None else None)
+    plans = Plans(dispatcher if needs.captures else None, plan.captured)
     kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer))
     return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
@@ -148,12 +149,13 @@ def scheduler_config(model: Decoder, options: Options) -> SchedulerConfig:
     return SchedulerConfig(options.max_num_seqs, options.max_num_batched_tokens, c.max_model_len)
 
 
-def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any] | None) -> Needs:
+def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any] | None, capture: bool = True) -> Needs:
     """Bytes from headers and shapes. What a provider repacks is counted as large as the weights are."""
     seen = survey_of(model)
     weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
     repacks = any(type(p).prepare is not Provider.prepare for p in providers)
-    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model))
+    captures = capture and dtype is None and any(p.records for p in providers)
+    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures)
 
 
 def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -11,21 +11,25 @@ from vtcore.available import available_memory
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Key, Spec, page_bytes
 from vtcore.kvcache.tables import tables_of
+from vtcore.plans import MOST_BYTES
 from vtcore.scheduler.config import SchedulerConfig
 
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 RESERVE = 0.1  # of what is available, left to Python, libraries and others where the caller names no limit
+CAPTURED = 16  # recorded steps get this part of a limit at most
 LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load."""
+    """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load. `captures`: whether
+    steps are recorded."""
 
     weights: int
     repacked: int
     token_bytes: int  # of results alive at once, for each token of a step
     vocab_size: int
+    captures: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class MemoryPlan:
     weights: int
     repacked: int
     workspace: int
+    captured: int  # what recorded steps may keep, all together
     kv_cache: int
     pages: Mapping[str, int]  # by cache group, the page of zeros included
     block_size: int
@@ -43,7 +48,7 @@ class MemoryPlan:
 
     @property
     def total(self) -> int:
-        return self.weights + self.repacked + self.workspace + self.kv_cache
+        return self.weights + self.repacked + self.workspace + self.captured + self.kv_cache
 
     def json(self) -> dict[str, Any]:
         """As plain data."""
@@ -59,6 +64,7 @@ class MemoryPlan:
                 f"{gib(self.weights)}  weights, as stored",
                 f"{gib(self.repacked)}  weights repacked by the providers",
                 f"{gib(self.workspace)}  workspace of a step: {step}",
+                f"{gib(self.captured)}  recorded steps",
                 f"{gib(self.kv_cache)}  KV cache: {cache}",
                 f"{gib(self.total)}  in all, {limit}",
             ]
@@ -73,7 +79,8 @@ def plan_memory(
     Raises OutOfMemoryError with the whole sum, and which option lowers which part, where not even that fits."""
     most = memory_limit(limit)
     workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
-    fixed = needs.weights + needs.repacked + workspace
+    captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
+    fixed = needs.weights + needs.repacked + workspace + captured
     page, each = page_bytes(specs, block_size), sequence_pages(specs, config, block_size)
     zeros = sum(page.values())
     sequence = sum(page[g] * n for g, n in each.items())
@@ -81,7 +88,7 @@ def plan_memory(
     share = max(1.0, room)
     pages = {g: 1 + int(n * share) for g, n in each.items()}
     kv = sum(page[g] * n for g, n in pages.items())
-    plan = MemoryPlan(needs.weights, needs.repacked, workspace, kv, pages, block_size, config, most)
+    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, block_size, config, most)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, most - fixed - zeros))
     return plan

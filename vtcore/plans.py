@@ -11,6 +11,7 @@ import numpy as np
 
 from vtcore.capture import Capture
 from vtcore.dispatch import Dispatcher
+from vtcore.memory import HOST
 from vtcore.tensor import Inputs, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -18,6 +19,7 @@ Forward = Callable[[Mapping[str, Tensor]], Tensor]  # a step's integer arrays by
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_TOKENS = 64  # of a step that is recorded: of a longer one the arithmetic takes so long that the rest doesn't count
 MOST_PLANS = 64
+MOST_BYTES = 256 << 20  # that all plans keep for their results
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,16 @@ class Plan:
     capture: Capture
     inputs: Inputs
     logits: Tensor
+    nbytes: int  # of results that it keeps
 
 
 class Plans:
-    """The most recently used plans. With a dispatcher of None, or one that has no provider which records, every step runs op by op."""
+    """The most recently used plans, as many as `most_bytes` hold.
 
-    def __init__(self, dispatcher: Dispatcher | None = None) -> None:
+    With a dispatcher of None, or one that has no provider which records, every step runs op by op."""
+
+    def __init__(self, dispatcher: Dispatcher | None = None, most_bytes: int = MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
         self._dispatcher = dispatcher if dispatcher is not None and any(p.records for p in dispatcher.providers) else None
         self._plans: OrderedDict[Shapes, Plan | None] = OrderedDict()  # None: met once
         self._inputs: Inputs | None = None
@@ -51,16 +57,21 @@ class Plans:
         if shapes not in self._plans:
             self._note(shapes, None)
             return forward(self._eager(shapes, arrays))
-        inputs = Inputs(arrays)
+        inputs, made = Inputs(arrays), self._made()
         with Capture(self._dispatcher) as capture:
             logits = forward(inputs.tensors)
-        self._note(shapes, Plan(capture, inputs, logits))
+        self._note(shapes, Plan(capture, inputs, logits, self._made() - made))
         return logits
+
+    def _made(self) -> int:
+        """Bytes that the providers' memories have given out or hold for reuse."""
+        providers = self._dispatcher.providers if self._dispatcher is not None else ()
+        return sum(memory.made for memory in {p.memory for p in providers} | {HOST})
 
     def _note(self, shapes: Shapes, plan: Plan | None) -> None:
         self._plans[shapes] = plan
         self._plans.move_to_end(shapes)
-        if len(self._plans) > MOST_PLANS:
+        while len(self._plans) > MOST_PLANS or sum(p.nbytes for p in self._plans.values() if p) > self.most_bytes:
             self._plans.popitem(last=False)
 
     def _eager(self, shapes: Shapes, arrays: Mapping[str, Array]) -> Mapping[str, Tensor]:
