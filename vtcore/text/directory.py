@@ -85,6 +85,7 @@ def _rust(path: Path, settings: Settings) -> Read:
         inner = tokenizers.Tokenizer.from_buffer(_whole(path))
         inner.no_truncation()
         inner.no_padding()
+        inner.encode("")  # a post-processor that lacks its tokens shows itself
         size = max(inner.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         check_ids(str(path), size - 1)
         _mark_special(inner, settings)

@@ -11,7 +11,7 @@ from vtcore.text.bpe import Casing, bert, bpe
 from vtcore.text.encoder import Around, RustEncoder, guarded
 from vtcore.text.pieces import TokenPieces
 from vtcore.text.splits import SPLITTERS, Splitter
-from vtcore.text.spm import Normalization, spm_bpe, spm_unigram
+from vtcore.text.spm import Normalization, marked, spm_bpe, spm_unigram
 from vtcore.text.tokenizer import Special, Tokenizer
 from vtcore.text.vocabulary import Kind, Vocabulary, guessed_kinds
 
@@ -93,7 +93,7 @@ class Described:
             return bert(self.vocabulary, self._casing(), around)
         if self.model in ("llama", "t5"):
             build = spm_bpe if self.model == "llama" else spm_unigram
-            return build(self.vocabulary, self._normalization(), around)
+            return build(marked(self.vocabulary), self._normalization(), around)
         prefixed = self.metadata.boolean(GGML + "add_space_prefix", False)
         return bpe(self.vocabulary, self._merges(), self.splitter, around, prefixed=prefixed)
 

@@ -26,8 +26,8 @@ REFUSED_FILTERS = ("pprint", "random", "striptags", "urlize", "wordwrap", "xmlat
 STRING_METHODS = {
     "capitalize", "casefold", "center", "count", "endswith", "expandtabs", "find", "format", "format_map", "index", "isalnum", "isalpha",
     "isascii", "isdecimal", "isdigit", "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "join",
-    "ljust", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit", "rstrip",
-    "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "zfill",
+    "ljust", "lower", "lstrip", "partition", "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit",
+    "rstrip", "split", "splitlines", "startswith", "strip", "swapcase", "title", "upper", "zfill",
 }  # fmt: skip
 METHODS: tuple[tuple[type, set[str]], ...] = (
     (str, STRING_METHODS),

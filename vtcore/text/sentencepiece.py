@@ -89,6 +89,8 @@ def _piece(fields: dict[int, Value], index: int, source: str) -> tuple[str, floa
     text, score, kind = fields.get(1), fields.get(2, 0), fields.get(3, Kind.NORMAL)
     if not isinstance(text, bytes) or not isinstance(score, int) or not isinstance(kind, int):
         raise TokenizerError(f"{source}: piece {index} lacks its text, or a field of it has the wrong type")
+    if kind == Kind.USER_DEFINED and b" " in text:
+        kind = Kind.UNUSED  # it is looked for where spaces are marks already, and never found
     try:
         return text.decode(), struct.unpack("<f", struct.pack("<I", score & 0xFFFFFFFF))[0], kind
     except UnicodeDecodeError as e:

@@ -26,8 +26,8 @@ class Added(NamedTuple):
 class Settings:
     """The settings of one directory. Reading them raises ConfigError or TokenizerError for values of the wrong type, by file and key.
 
-    names: special tokens by role. added: tokens by id. add_bos, add_eos: None where the files don't say. ends: the ids that end an answer as
-    generation_config.json, or else config.json, names them. templates: chat templates by name."""
+    names: special tokens by role. added: tokens by id. add_bos, add_eos: None where the files don't say. ends: the ids that end an answer,
+    as generation_config.json, or else config.json, names them. templates: chat templates by name."""
 
     def __init__(self, directory: Path, config: Mapping[str, Any], generation_config: Mapping[str, Any]) -> None:
         self.directory = directory

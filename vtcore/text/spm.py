@@ -41,8 +41,6 @@ class Normalization:
 
 def spm_bpe(vocabulary: Vocabulary, normalization: Normalization, around: Around) -> tuple[RustEncoder, TokenPieces]:
     """BPE by scores, with byte fallback where the vocabulary has byte tokens."""
-    vocabulary.by_token()
-    vocabulary = _marked(vocabulary)
     with uncollected():
         model = models.BPE(
             vocab=vocabulary.by_token(),
@@ -57,17 +55,16 @@ def spm_bpe(vocabulary: Vocabulary, normalization: Normalization, around: Around
 def spm_unigram(vocabulary: Vocabulary, normalization: Normalization, around: Around) -> tuple[RustEncoder, TokenPieces]:
     """The most likely cut, by the pieces' log-probabilities."""
     vocabulary.by_token()
-    vocabulary = _marked(vocabulary)
     unknown = vocabulary.ids(Kind.UNKNOWN)
     model = models.Unigram(
-        list(zip(vocabulary.tokens, _unigram_scores(vocabulary), strict=True)),
+        list(zip(vocabulary.tokens, _scores(vocabulary), strict=True)),
         unk_id=unknown[0] if unknown else None,
         byte_fallback=bool(vocabulary.ids(Kind.BYTE)),
     )
     return _built(model, vocabulary, normalization, around)
 
 
-def _marked(vocabulary: Vocabulary) -> Vocabulary:
+def marked(vocabulary: Vocabulary) -> Vocabulary:
     """User-defined tokens with the mark for a space, as SentencePiece has them; GGUF writes them as they read."""
     taken, tokens = set(vocabulary.tokens), list(vocabulary.tokens)
     for i in vocabulary.ids(Kind.USER_DEFINED):
@@ -91,15 +88,6 @@ def _scores(vocabulary: Vocabulary) -> Any:
     return vocabulary.scores
 
 
-def _unigram_scores(vocabulary: Vocabulary) -> list[float]:
-    """Byte tokens get a score so low that their names, spelled out in a text, are never taken for them."""
-    scores = list(map(float, _scores(vocabulary)))
-    lowest = min([score for score, kind in zip(scores, vocabulary.kinds, strict=True) if kind == Kind.NORMAL], default=0.0)
-    for i in vocabulary.ids(Kind.BYTE):
-        scores[i] = 6 * lowest - 60
-    return scores
-
-
 def _unknown(vocabulary: Vocabulary) -> str | None:
     return next(iter(vocabulary.named(Kind.UNKNOWN).values()), None)
 
@@ -109,11 +97,11 @@ def _built(
 ) -> tuple[RustEncoder, TokenPieces]:
     inner = tokenizers.Tokenizer(model)
     inner.normalizer = _normalizer(how)
-    if how.squeeze:
-        inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first" if how.prefix else "never", split=False)
+    if isinstance(model, models.Unigram):  # would take the name of a byte, spelled out in a text, for its token
+        inner.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(r"(?<=<)(?=0x[0-9A-F]{2}>)"), "isolated")
     add_tokens(inner, vocabulary, strip_right=how.strip_right, normalized=not how.each)
     control = [token for token in vocabulary.named(Kind.CONTROL, Kind.UNKNOWN).values() if token]
-    prefixed = control if how.prefix and not how.squeeze and not how.each else None
+    prefixed = control if how.prefix and not how.each else None
     spelling = Spelling((respell(MARK.encode(), b" "), byte_fallback), strip=int(how.prefix))
     literal = vocabulary.named(Kind.CONTROL, Kind.UNKNOWN)
     encoder = RustEncoder(inner, len(vocabulary.tokens), vocabulary.source, around, prefixed)
@@ -123,7 +111,8 @@ def _built(
 def _normalizer(how: Normalization) -> normalizers.Sequence:
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(how.charsmap)] if how.charsmap else []
     if how.squeeze:
-        steps += [normalizers.Strip(left=False, right=True), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
+        ends = rf"[ {MARK}]+\z" if how.prefix else rf"\A +|[ {MARK}]+\z"
+        steps += [normalizers.Replace(tokenizers.Regex(ends), ""), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     if how.each and how.prefix:
         steps.append(normalizers.Prepend(MARK))
     return normalizers.Sequence([*steps, normalizers.Replace(" ", MARK)])

@@ -68,10 +68,10 @@ class ChatTemplate:
     ) -> str:
         """The text of a conversation.
 
-        messages: dictionaries with a role and a content, a string or a list of parts; keys without a value are left out. tools: JSON schemas.
-        add_generation_prompt: end where the answer begins. clock: what `strftime_now` asks. extra: more variables, as enable_thinking; what
-        isn't given is undefined, and false. Raises TemplateError with the template's own message where it refuses the conversation, where
-        it is wrong, and where it goes over its budget."""
+        messages: dictionaries with a role and a content, a string or a list of parts; keys without a value are left out. tools: JSON
+        schemas. add_generation_prompt: end where the answer begins. clock: what `strftime_now` asks. extra: more variables, as
+        enable_thinking; what isn't given is undefined, and false. Raises TemplateError with the template's own message where it refuses
+        the conversation, where it is wrong, and where it goes over its budget; ArgumentError for what isn't plain data."""
         compiled = self._compiled
         given = {"messages": messages, "tools": tools, "documents": documents, **extra}
         limits = self.limits.grown(*map(sum, zip(*(measure(value, name) for name, value in given.items()), strict=True)))

@@ -19,12 +19,14 @@ from vtcore.text.splits import GPT4O, KIMI, LLAMA3, QWEN2, TEKKEN
 
 LARGEST = 64 << 20  # bytes of a vocabulary's file
 PATTERNS = {  # by tokenizer_class, or by model_type: the files don't say
-    "QWenTokenizer": QWEN2, "qwen": QWEN2, "TikTokenTokenizer": KIMI, "kimi_k2": KIMI, "kimi_k25": KIMI, "kimi_linear": KIMI, "llama": LLAMA3,
-    "ChatGLM4Tokenizer": LLAMA3, "chatglm": LLAMA3, "glm4": LLAMA3, "dbrx": LLAMA3, "TiktokenTokenizerWrapper": LLAMA3, "gpt_oss": GPT4O,
+    "QWenTokenizer": QWEN2, "qwen": QWEN2, "TikTokenTokenizer": KIMI, "kimi_k2": KIMI, "kimi_k25": KIMI, "kimi_linear": KIMI,
+    "llama": LLAMA3, "ChatGLM4Tokenizer": LLAMA3, "chatglm": LLAMA3, "glm4": LLAMA3, "dbrx": LLAMA3, "TiktokenTokenizerWrapper": LLAMA3,
+    "gpt_oss": GPT4O,
 }  # fmt: skip
 TEKKEN_SPECIAL = (
-    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]",
-    "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]",
+    "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
 )  # fmt: skip
 
 
@@ -117,13 +119,13 @@ class Tekken:
         return dict(whole[key])
 
     def _rows(self, whole: Metadata, key: str) -> list[Mapping[str, Any]]:
-        rows = whole[key] if key in whole else None
+        rows = whole.get(key)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise whole.wrong(key, "a list of objects")
         return rows
 
     def _special(self, whole: Metadata, count: int) -> dict[str, int]:
-        names = {rank: name for rank, name in enumerate(TEKKEN_SPECIAL[:count])}
+        names = dict(enumerate(TEKKEN_SPECIAL[:count]))
         if whole.get("special_tokens"):
             rows = [Metadata(row, self.source) for row in self._rows(whole, "special_tokens")]
             names = {row.integer("rank", maximum=max(count - 1, 0)): row.text("token_str") for row in rows}

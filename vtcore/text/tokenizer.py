@@ -19,7 +19,8 @@ from vtcore.text.template import ChatTemplate
 class Special:
     """What a vocabulary says about its special tokens.
 
-    names: the strings that chat templates know as bos_token, eos_token, ...; ids: those that decoding leaves out; eos: those that end an answer."""
+    names: the strings that chat templates know as bos_token, eos_token, ...; ids: those that decoding leaves out; eos: those that end an
+    answer."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     ids: frozenset[int] = frozenset()
@@ -71,7 +72,8 @@ class Tokenizer:
         return ids[1:] if doubled else ids
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
-        """The text of ids. Bytes that are no UTF-8 become U+FFFD; an id that no token has says nothing; a negative one raises ArgumentError."""
+        """The text of ids. Bytes that are no UTF-8 become U+FFFD; an id that no token has says nothing; a negative one raises
+        ArgumentError."""
         stream = self.stream(skip_special_tokens)
         return "".join([*map(stream.push, ids), stream.finish()])
 

@@ -81,10 +81,12 @@ def guessed_kinds(tokens: Sequence[str], special: Sequence[int]) -> list[int]:
 
 
 def add_tokens(inner: tokenizers.Tokenizer, vocabulary: Vocabulary, *, strip_right: bool = False, normalized: bool = False) -> None:
-    """Have control, unknown and user-defined tokens matched in a text as wholes, before anything else; the last maybe after normalization."""
+    """Have control, unknown and user-defined tokens matched in a text as wholes, before anything else. `normalized`: user-defined ones
+    in the normalized text."""
     special = vocabulary.named(Kind.CONTROL, Kind.UNKNOWN).values()
     inner.add_special_tokens([tokenizers.AddedToken(t, normalized=False, special=True, rstrip=strip_right) for t in special if t])
-    inner.add_tokens([tokenizers.AddedToken(t, normalized=normalized) for t in vocabulary.named(Kind.USER_DEFINED).values() if t])
+    user_defined = vocabulary.named(Kind.USER_DEFINED).values()
+    inner.add_tokens([tokenizers.AddedToken(t, normalized=normalized and " " not in t) for t in user_defined if t])
 
 
 @contextmanager
