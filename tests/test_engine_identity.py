@@ -68,6 +68,14 @@ def test_with_one_thread_or_two(threads):
     assert logits(engine("portable", threads=threads), PROMPTS[:5]) == alone("portable")[:5]
 
 
+@pytest.mark.parametrize("capture", [False, True])
+def test_replayed_or_op_by_op(capture):
+    """The same batch three times: from the second on its steps are replayed, if they are recorded at all."""
+    e = engine("portable", capture=capture)
+    for _ in range(3):
+        assert logits(e, PROMPTS[:3]) == alone("portable")[:3]
+
+
 def answers(e: Engine, order) -> dict[int, object]:
     """Seeded and greedy answers by the prompt's number, submitted in an order, with as many steps in between as each says."""
     params = [SamplingParams(temperature=t, seed=9, max_tokens=6, logprobs=2) for t in (0.0, 1.0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -177,6 +178,14 @@ def test_a_fault_in_a_step_fails_that_call_alone(make, monkeypatch):
     monkeypatch.setattr(llm.engine.runner, "run", run)
     assert llm.engine.idle
     assert texts(llm.generate("ab", GREEDY)) == ["hello"]
+
+
+def test_threads_share_an_engine(make):
+    llm = make()
+    with ThreadPoolExecutor(4) as pool:
+        several = list(pool.map(lambda i: texts(llm.generate(["ab"] * (i % 3 + 1), GREEDY)), range(12)))
+    assert several == [["hello"] * (i % 3 + 1) for i in range(12)]
+    assert llm.engine.scheduler.kv.usage == 0
 
 
 def test_chat_renders_and_adds_no_second_beginning(make):

@@ -6,7 +6,8 @@ Every result is rounded to the dtype, and so are the weights. Where torch rounds
   rotate        both products are rounded, then their sum; pairs that lie interleaved are turned in float32
   softcap       each of the quotient, the tangent and the product
   attention     scores, scaled scores and probabilities are rounded; the softmax itself is float32 (torch's eager attention)
-Not rounded: rope angles before their cosine and sine, and whatever chooses a token from logits (engines take float32 there)."""
+Not rounded: rope angles before their cosine and sine; the factor of `scale`, though Gemma's own code rounds the one of its embedding;
+and whatever chooses a token from logits (engines take float32 there)."""
 
 from __future__ import annotations
 

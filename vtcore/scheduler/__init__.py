@@ -1,0 +1,1 @@
+"""Who computes what next: plans of token counts, without arithmetic or tensors."""
