@@ -1,0 +1,110 @@
+"""From a model and options to a result: machine, model, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vtcore.bench import machine
+from vtcore.bench.measured import FULL, QUICK, Measured
+from vtcore.bench.suite import LONGEST, SECTIONS, OpTime, Suite
+from vtcore.bench.trace import dispatcher_of
+from vtcore.errors import ArgumentError
+from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.llm import LLM
+from vtcore.models.load import identify
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to measure, and how it is run. Every one has an effect on every section."""
+
+    model: str  # a path, resolved
+    numerics: str = "exact"
+    providers: str | None = None
+    threads: int | None = None
+    quick: bool = False
+    only: tuple[str, ...] = tuple(SECTIONS)
+
+    def __post_init__(self) -> None:
+        if not self.only or len(set(self.only)) < len(self.only):
+            raise ArgumentError(f"only is {', '.join(self.only) or 'empty'}; name each section once, of {', '.join(SECTIONS)}")
+        if unknown := [s for s in self.only if s not in SECTIONS]:
+            raise ArgumentError(f"only holds {', '.join(unknown)}; a benchmark has the sections {', '.join(SECTIONS)}")
+
+    def keywords(self) -> dict[str, Any]:
+        """For LLM."""
+        return {"numerics": self.numerics, "providers": self.providers, "threads": self.threads}
+
+    def options(self) -> list[str]:
+        """For the command line."""
+        return [word for n, v in self.keywords().items() if v is not None for word in (f"--{n}", str(v))]
+
+
+@dataclass(frozen=True)
+class Result:
+    """All that was measured."""
+
+    machine: Mapping[str, Any]
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    figures: tuple[Measured, ...]
+    ops: Mapping[str, Sequence[OpTime]]
+
+    def json(self) -> dict[str, Any]:
+        """As plain data: figures by name."""
+        return {
+            "machine": dict(self.machine),
+            "model": dict(self.model),
+            "settings": dict(self.settings),
+            "figures": {f.name: f.json() for f in self.figures},
+            "ops": {case: [asdict(o) for o in times] for case, times in self.ops.items()},
+        }
+
+
+def run(choice: Choice, heard: Callable[[Measured], None] = lambda figure: None) -> Result:
+    """Measure. Each figure is also handed to `heard` as soon as it is there."""
+    length = serving_length(choice.model)
+    facts = machine.describe()  # before anything is run: what the machine was busy with is not this
+    with loaded(choice, length) as llm:
+        suite = Suite(llm, QUICK if choice.quick else FULL, choice.model, choice.options(), lambda: loaded(choice, length, capture=False))
+        figures = list[Measured]()
+        for name in SECTIONS:
+            for figure in SECTIONS[name](suite) if name in choice.only else ():
+                heard(figure)
+                figures.append(figure)
+        providers = {p.name: dict(p.facts) for p in dispatcher_of(llm.engine).providers}
+        return Result(facts | {"providers": providers}, about(llm), settings(choice, suite), tuple(figures), suite.ops)
+
+
+@contextmanager
+def loaded(choice: Choice, length: int, capture: bool = True) -> Iterator[LLM]:
+    """The model, for as long as the block is open."""
+    with LLM(choice.model, max_model_len=length, capture=capture, **choice.keywords()) as llm:
+        yield llm
+
+
+def serving_length(model: str) -> int:
+    """LONGEST, or what the checkpoint is made for if that is less."""
+    return min(LONGEST, identify(open_checkpoint(model)).config.context)
+
+
+def about(llm: LLM) -> dict[str, Any]:
+    """The model's facts."""
+    checkpoint, formats = llm.checkpoint, dict[str, int]()
+    for tensor in checkpoint.tensors.values():
+        formats[str(tensor.dtype)] = formats.get(str(tensor.dtype), 0) + tensor.nbytes
+    return {
+        "file": Path(checkpoint.path).name,
+        "bytes": checkpoint.nbytes,
+        "formats": formats,
+        "tokenizer": llm.engine.intake.tokenizer is not None,
+    }
+
+
+def settings(choice: Choice, suite: Suite) -> dict[str, Any]:
+    """How it was run."""
+    return {**asdict(choice), "model": Path(choice.model).name, "only": list(choice.only), **asdict(suite.effort)}

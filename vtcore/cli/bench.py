@@ -1,0 +1,44 @@
+"""`vtcore bench MODEL`: prefill, decode, first token, memory, bandwidth, Python's share and each op's, as a table or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from typing import Any
+
+from vtcore.cli import options
+
+
+def add(commands: Any) -> None:
+    """Define the command."""
+    parser = commands.add_parser("bench", help="measure how fast a model runs here", description=__doc__, allow_abbrev=False)
+    options.model(parser)
+    parser.add_argument("--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights")
+    parser.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
+    parser.add_argument("--threads", type=options.positive, metavar="N", help="threads to compute with (default: all that it may use)")
+    parser.add_argument("--only", metavar="A,B", help="of prefill, decode, first-token, memory, bandwidth, overhead, ops (default: all)")
+    parser.add_argument("--quick", action="store_true", help="one short run of each instead of several")
+    parser.add_argument("--json", action="store_true", help="print one object instead of tables")
+    options.debug(parser)
+    parser.set_defaults(command=main)
+
+
+def main(args: argparse.Namespace) -> None:
+    """Fetch the model if need be, measure, print."""
+    from vtcore.bench.run import Choice, run
+    from vtcore.bench.show import line, show
+    from vtcore.bench.suite import SECTIONS
+    from vtcore.catalogue import resolve
+    from vtcore.cli import session
+    from vtcore.cli.progress import bar
+
+    only = SECTIONS if args.only is None else (part.strip() for part in args.only.split(","))
+    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only))
+    with bar() as progress:
+        choice = replace(choice, model=str(resolve(args.model, progress)))
+    result = run(choice, lambda figure: session.note(line(figure)))
+    if args.json:
+        print(json.dumps(result.json(), indent=1))
+    else:
+        show(result)
