@@ -32,6 +32,7 @@ from vtcore.scheduler.scheduler import Scheduler
 from vtcore.text.directory import FILES
 from vtcore.text.load import load_tokenizer
 from vtcore.text.tokenizer import Tokenizer
+from vtcore.wheels import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,14 @@ class Assembled:
     plan: MemoryPlan
 
 
-def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Tokenizer | None) -> Assembled:
+def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Tokenizer | None, progress: Progress = silent) -> Assembled:
     """Build it. Without a tokenizer prompts and outputs are token ids. Raises OutOfMemoryError with the sum where it is over the limit."""
     dtype = dtype_of(options.dtype)
     wrap = tensor.of if dtype is None else rounded_weight(dtype)
     model = load_model(checkpoint, numerics=options.numerics, max_model_len=options.max_model_len, wrap=wrap)
     config, providers = scheduler_config(model, options), find_providers(options)
     try:
-        return _around(checkpoint, model, config, providers, options, tokenizer)
+        return _around(checkpoint, model, config, providers, options, tokenizer, progress)
     except BaseException:
         for provider in providers:
             provider.close()
@@ -95,13 +96,17 @@ def _around(
     providers: list[Provider],
     options: Options,
     tokenizer: Tokenizer | None,
+    progress: Progress,
 ) -> Assembled:
     dtype = dtype_of(options.dtype)
     needs = needs_of(model, providers, dtype, options.capture)
     plan = plan_memory(needs, model.specs(), config, options.block_size, options.memory_limit)
+    done = 0
     for op, weight in model.uses():
         for provider in providers:
             provider.prepare(op, weight)
+        done = min(done + weight.nbytes, needs.weights)
+        progress("preparing weights", done, needs.weights)
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size, layout=partial(page_order, providers))

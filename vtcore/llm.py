@@ -21,6 +21,7 @@ from vtcore.report import Report
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
 from vtcore.text.tokenizer import Tokenizer
+from vtcore.wheels import Progress, silent
 
 Array = np.ndarray[Any, Any]
 Message = Mapping[str, Any]
@@ -37,6 +38,7 @@ class LLM:
     capture: replay steps whose shapes were met before (False: every op by itself, to compare; the results are the same bits).
     block_size: tokens a page of the KV cache. max_num_seqs, max_num_batched_tokens: sequences at once, tokens of one forward.
     memory_limit: bytes, or a text such as "4GiB", for weights, workspace and cache together (None: nine tenths of what is available).
+    progress: called with what is being done (fetching, preparing weights), bytes so far and bytes in all.
 
     Raises ArgumentError for an option that isn't one, CheckpointError for a broken model, OutOfMemoryError before anything is allocated.
     Several threads may use one LLM; their requests are batched."""
@@ -56,6 +58,7 @@ class LLM:
         max_num_seqs: int = 16,
         max_num_batched_tokens: int = 512,
         memory_limit: int | str | None = None,
+        progress: Progress = silent,
     ) -> None:
         options = Options(
             numerics,
@@ -70,9 +73,9 @@ class LLM:
             max_num_batched_tokens,
             memory_limit,
         )
-        self.checkpoint = open_checkpoint(resolve(str(model)))
+        self.checkpoint = open_checkpoint(resolve(str(model), progress))
         self._tokenizer = find_tokenizer(self.checkpoint)
-        made = assemble(self.checkpoint, options, self._tokenizer)
+        made = assemble(self.checkpoint, options, self._tokenizer, progress)
         self.engine, self._model, self._dispatcher, self.memory_plan = made.engine, made.model, made.dispatcher, made.plan
         self._closed = False
 

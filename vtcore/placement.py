@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vtcore.assembly import page_order
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.kvcache.cache import Cache, Group, State
 from vtcore.models.batch import Batch
@@ -38,7 +40,7 @@ class Placement:
 
     def forward(self, model: Decoder, tokens: int) -> None:
         """One forward of a request with so many tokens. The model's weights may be outlines."""
-        cache = Cache(model.specs(), pages=2 + tokens // PAGE, page=PAGE)
+        cache = Cache(model.specs(), 2 + tokens // PAGE, PAGE, layout=partial(page_order, self.providers))
         token = RUNNER.set(self._run)
         try:
             model(_batch(cache, tokens), cache)

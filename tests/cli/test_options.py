@@ -17,12 +17,12 @@ def parse(*arguments):
 
 
 def test_what_was_not_given_is_left_to_the_engine():
-    assert options.engine_arguments(parse()) == {"numerics": "exact", "strict": False}
+    assert options.engine_arguments(parse()) == {"numerics": "exact", "strict": False, "capture": True}
 
 
 def test_every_engine_option_reaches_the_engine():
-    given = ["--numerics", "fast", "--providers", "portable", "--strict", "--dtype", "bfloat16", "--threads", "2"]
-    wanted = {"numerics": "fast", "providers": "portable", "strict": True, "dtype": "bfloat16", "threads": 2}
+    given = ["--numerics", "fast", "--providers", "portable", "--strict", "--dtype", "bfloat16", "--threads", "2", "--no-capture"]
+    wanted = {"numerics": "fast", "providers": "portable", "strict": True, "dtype": "bfloat16", "threads": 2, "capture": False}
     args = parse(*given, "--max-model-len", "100", "--memory-limit", "4G")
     assert options.engine_arguments(args) == {**wanted, "max_model_len": 100, "memory_limit": "4G"}
 

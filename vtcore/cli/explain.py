@@ -77,7 +77,7 @@ def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) ->
     from vtcore.memory_plan import plan_memory
     from vtcore.rounding import dtype_of
 
-    needs, config = needs_of(model, providers, dtype_of(chosen.dtype)), scheduler_config(model, chosen)
+    needs, config = needs_of(model, providers, dtype_of(chosen.dtype), chosen.capture), scheduler_config(model, chosen)
     print(f"\nmemory\n{plan_memory(needs, model.specs(), config, chosen.block_size, chosen.memory_limit)}")
 
 

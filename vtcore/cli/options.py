@@ -23,6 +23,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights")
     group.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
     group.add_argument("--strict", action="store_true", help="an op that a provider declines is an error, not a fallback")
+    group.add_argument("--no-capture", dest="capture", action="store_false", help="run every op by itself, replay no step")
     group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="round where an engine of this dtype rounds")
     group.add_argument("--threads", type=positive, metavar="N", help="threads to compute with (default: all that the process may use)")
     group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
@@ -41,7 +42,9 @@ def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
 
 def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
-    named = {n: getattr(args, n) for n in ("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict")}
+    named = {
+        n: getattr(args, n) for n in ("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture")
+    }
     return {n: v for n, v in named.items() if v is not None}
 
 

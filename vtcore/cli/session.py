@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
 def load(args: argparse.Namespace) -> LLM:
     """The model that the arguments name. What it is and how it runs is said on stderr."""
-    from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
+    from vtcore.llm import LLM
 
     with bar() as progress:
-        path = resolve(args.model, progress)
-        from vtcore.llm import LLM
-
-        llm = LLM(path, **options.engine_arguments(args))
+        llm = LLM(args.model, **options.engine_arguments(args), progress=progress)
     note(
         f"{args.model}, numerics {args.numerics}, providers {args.providers or 'portable'}, {llm.model_config.max_model_len} tokens at most"
     )
