@@ -45,9 +45,9 @@ class NativeClock:
     def timed(self, run: Callable[..., None]) -> Callable[..., None]:
         """The same function, with its time counted."""
 
-        def call(*arguments: Any) -> None:
+        def call(*arguments: Any, **named: Any) -> None:
             start = time.perf_counter()
-            run(*arguments)
+            run(*arguments, **named)
             self.seconds += time.perf_counter() - start
 
         return call
