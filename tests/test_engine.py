@@ -146,6 +146,13 @@ def test_a_running_id_is_not_given_twice():
     e.submit([1], GREEDY, request_id="a")
 
 
+def test_where_all_tokens_are_alike_a_bias_decides():
+    e = engine(Script())
+    submission = e.submit([1], SamplingParams(temperature=0, max_tokens=3, logit_bias={70: 1, 3: -5}))
+    drain(e)
+    assert submission.output().outputs[0].token_ids == [70, 70, 70]
+
+
 def test_bad_words_are_spelled_with_and_without_a_space():
     out, _ = said("hello", bad_words=["e"], max_tokens=3)
     assert out.text[0] == "h"

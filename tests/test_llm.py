@@ -23,6 +23,7 @@ from vtcore.errors import (
     VtcoreError,
 )
 from vtcore.llm import LLM
+from vtcore.memory import HOST
 from vtcore.sampling_params import SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=20)
@@ -247,12 +248,19 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
         ({"max_num_seqs": 600}, ArgumentError, "at least max_num_seqs"),
         ({"strict": 1}, ArgumentError, "strict is 1"),
         ({"memory_limit": "lots"}, ArgumentError, "memory_limit is 'lots'"),
-        ({"memory_limit": 1000}, OutOfMemoryError, "no max_model_len is small enough"),
+        ({"memory_limit": 1000}, OutOfMemoryError, "No max_model_len is small enough"),
     ],
 )
 def test_an_option_that_can_have_no_effect_is_refused(make, options, error, words):
     with pytest.raises(error, match=words):
         make(**options)
+
+
+def test_too_much_is_refused_before_it_is_allocated(tmp_path):
+    path, made = random_llama(tmp_path, max_position_embeddings=1 << 20), HOST.made
+    with pytest.raises(OutOfMemoryError, match=r"256\.0 MiB KV cache .* largest max_model_len that fits is"):
+        LLM(path, providers="reference", memory_limit="200MiB")
+    assert HOST.made - made < 1 << 20
 
 
 def test_an_unknown_option_is_an_error(make):

@@ -58,7 +58,7 @@ def test_the_refusal_has_every_part_and_what_lowers_it():
         "memory_limit",
     ):
         assert words in str(refused.value)
-    with pytest.raises(OutOfMemoryError, match="no max_model_len is small enough"):
+    with pytest.raises(OutOfMemoryError, match="No max_model_len is small enough"):
         plan_memory(NEEDS, SPECS, CONFIG, 16, 100)
 
 

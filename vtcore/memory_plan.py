@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -54,21 +54,18 @@ class MemoryPlan:
         """As plain data."""
         return {**asdict(self), "pages": dict(self.pages), "total": self.total}
 
+    def parts(self) -> Iterator[tuple[int, str]]:
+        """Each part with what it is, and the options that it follows from."""
+        c = self.config
+        yield self.weights, "weights, as stored"
+        yield self.repacked, "weights repacked by the providers"
+        yield self.workspace, f"workspace of a step (max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs})"
+        yield self.captured, "recorded steps"
+        yield self.kv_cache, f"KV cache (max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size})"
+
     def __str__(self) -> str:
         limit = "no limit is known" if self.limit is None else f"of {gib(self.limit)} that it may have"
-        c = self.config
-        step = f"max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs}"
-        cache = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size}"
-        return "\n".join(
-            [
-                f"{gib(self.weights)}  weights, as stored",
-                f"{gib(self.repacked)}  weights repacked by the providers",
-                f"{gib(self.workspace)}  workspace of a step: {step}",
-                f"{gib(self.captured)}  recorded steps",
-                f"{gib(self.kv_cache)}  KV cache: {cache}",
-                f"{gib(self.total)}  in all, {limit}",
-            ]
-        )
+        return "\n".join(f"{gib(n):>10s}  {what}" for n, what in (*self.parts(), (self.total, f"in all, {limit}")))
 
 
 def plan_memory(
@@ -122,11 +119,12 @@ def gib(count: int) -> str:
 
 def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
     longest = _longest(specs, plan, room)
-    hint = f"the largest max_model_len that fits is {longest}" if longest else "no max_model_len is small enough"
+    hint = f"The largest max_model_len that fits is {longest}" if longest else "No max_model_len is small enough"
+    terms = " + ".join(f"{gib(n)} {what}" for n, what in plan.parts())
     return (
-        f"with one sequence of {plan.config.max_model_len} tokens the model needs more than it may have:\n{plan}\n"
-        f"{hint}. Lower max_model_len for the KV cache, max_num_batched_tokens or max_num_seqs for the workspace, "
-        "choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
+        f"with a cache for one sequence of {plan.config.max_model_len} tokens the model needs {gib(plan.total)}, and may have "
+        f"{gib(plan.limit or 0)}: {terms}. {hint}. Lower max_model_len for the cache, max_num_batched_tokens or max_num_seqs for the "
+        "workspace, choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
     )
 
 
