@@ -210,8 +210,9 @@ def test_logits_of_every_token(make, monkeypatch):
     assert llm.logits(np.arange(100)).shape == (100, 257)
     with pytest.raises(PromptError, match="129 tokens; with max_model_len 128 it may have 128"):
         llm.logits([1] * 129)
-    with pytest.raises(PromptError, match="no tokens"):
-        llm.logits([])
+    for wrong, words in (([], "no tokens"), ("ab", "takes token ids"), (5, "5 is no prompt"), (np.zeros((2, 2), int), "is no prompt")):
+        with pytest.raises(PromptError, match=words):
+            llm.logits(wrong)
     monkeypatch.setattr(module, "available_memory", lambda: 1 << 16)
     with pytest.raises(OutOfMemoryError, match=r"logits of 100 tokens take 200\.8 KiB; 64\.0 KiB are available"):
         llm.logits([1] * 100)

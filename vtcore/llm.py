@@ -117,8 +117,11 @@ class LLM:
 
     def logits(self, token_ids: Sequence[int]) -> Array:
         """float32 [T, vocab]: what the model says after each token of a sequence. Raises OutOfMemoryError where that would not fit."""
-        self._check_room(len(token_ids))
-        submission = self._take(Parsed(None, token_ids), SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
+        parsed = parse_prompt(token_ids)
+        if parsed.token_ids is None:
+            raise PromptError("logits takes token ids; tokenizer.encode(text) gives those of a text")
+        self._check_room(len(parsed.token_ids))
+        submission = self._take(parsed, SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
         self._run([submission])
         return np.concatenate(submission.logits)
 
