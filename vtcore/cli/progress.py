@@ -1,10 +1,10 @@
-"""A progress bar on stderr while files are fetched and put together; nothing where stderr is no terminal."""
+"""A progress bar on stderr while files are fetched and weights prepared; nothing where stderr is no terminal."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vtcore.wheels import Progress, silent
@@ -15,18 +15,30 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bar() -> Iterator[Progress]:
-    """A Progress for the time of the block: one bar for each thing that is done."""
+    """A Progress for the time of the block."""
     if not sys.stderr.isatty():
         yield silent
         return
-    from tqdm import tqdm
+    with closing(_Bar()) as shown:
+        yield shown
 
-    with ExitStack() as shown:
-        bars: dict[str, tqdm[Any]] = {}
 
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = shown.enter_context(tqdm(desc=what, total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False))
-            bars[what].update(done - bars[what].n)
+class _Bar:
+    """One bar at a time: that of what is being done now."""
 
-        yield progress
+    def __init__(self) -> None:
+        self.what = ""
+        self.bar: tqdm[Any] | None = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self.bar is None or what != self.what:
+            from tqdm import tqdm
+
+            self.close()
+            self.what, self.bar = what, tqdm(desc=what, total=total, unit="B", unit_scale=True, unit_divisor=1024, leave=False)
+        self.bar.update(done - self.bar.n)
+
+    def close(self) -> None:
+        """Take it off the screen."""
+        if self.bar is not None:
+            self.bar.close()
