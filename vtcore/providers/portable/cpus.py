@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIPS = Path("/proc/self/cgroup")
 
 
 def usable_cpus() -> int:
@@ -18,7 +19,7 @@ def usable_cpus() -> int:
 def _quota() -> float:
     """CPUs' worth of time that the cgroups of this process may use: the least of all levels."""
     try:
-        memberships = Path("/proc/self/cgroup").read_text().splitlines()
+        memberships = MEMBERSHIPS.read_text().splitlines()
     except OSError:
         return math.inf
     shares = [math.inf]

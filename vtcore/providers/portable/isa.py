@@ -178,7 +178,7 @@ class Avx2(_Wide):
         bytes_ = vec(I8, 32)
         c, y = codes.bitcast(bytes_), x.bitcast(bytes_)
         size = k.call("llvm.abs.v32i8", bytes_, c, k.lift(0, I1))
-        return total + self._pairs(k, size, k.call("llvm.x86.avx2.psign.b", bytes_, y, c))
+        return self.dot(k, total, size.bitcast(total.type), k.call("llvm.x86.avx2.psign.b", bytes_, y, c).bitcast(total.type))
 
     def _pairs(self, k: Lanes, codes: Val, x: Val) -> Val:
         words = k.call("llvm.x86.avx2.pmadd.ub.sw", vec(I16, 16), codes, x)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-VARIABLE = "VTCORE_CACHE_DIR"
+VARIABLE = "VTCORE_CACHE"
 MAGIC = b"vtcore object 1\n"
 DIGEST = hashlib.sha256().digest_size
 LIMIT = 128 << 20  # bytes of all entries together
@@ -18,9 +18,9 @@ ABANDONED = 600  # seconds after which a file that was never renamed belongs to 
 
 
 def cache_directory() -> Path:
-    """Where this user's caches are: VTCORE_CACHE_DIR, else the system's place for them."""
+    """Where this user's caches are: VTCORE_CACHE, else the system's place for them."""
     if named := os.environ.get(VARIABLE):
-        return Path(named)
+        return Path(named).expanduser()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "vtcore" / "cache"
     if sys.platform == "darwin":

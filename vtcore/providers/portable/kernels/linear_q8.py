@@ -171,6 +171,8 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
 
 
 def _declines(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
+    if dense_weight(weight):
+        return f"weight is {weight.dtype}; the kernel reads quantised blocks"
     return not_float(x=x, bias=bias) or not_codes(weight)
 
 
