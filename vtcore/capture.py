@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from vtcore.dispatch import Dispatcher
-from vtcore.memory import HOST, Memory
+from vtcore.memory import HOST, Memory, Storage
 from vtcore.op import Call, Op
 from vtcore.provider import Launch, Provider
 from vtcore.tensor import Tensor, bare
@@ -33,6 +33,11 @@ class Capture:
         self._launches: list[tuple[Provider, Launch]] = []
         self.ran: Counter[tuple[str, str]] = Counter()
         self.declined: Counter[Any] = Counter()
+
+    @property
+    def nbytes(self) -> int:
+        """What its temporaries take, without results that are still in use."""
+        return sum(size * len(buffers) for size, buffers in self.pool.items())
 
     def replay(self) -> None:
         """Run the step again. The caller has written its inputs."""
@@ -64,9 +69,9 @@ class Capture:
         self.held.update((id(t.storage), t.storage) for t in _tensors([*call.values(), out]))
         self.parts.append(lambda: _keep(out, function(**call)))
 
-    def _launched(self, provider: Provider, launch: Launch) -> None:
+    def _launched(self, provider: Provider, launch: Launch, storages: Sequence[Storage]) -> None:
         self._launches.append((provider, launch))
-        for storage in launch.storages:
+        for storage in storages:
             if all(h.pool is not self.pool for h in storage.copies.values()):
                 self.held[id(storage)] = storage
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from vtcore.capture import Capture
 from vtcore.dispatch import Dispatcher
-from vtcore.memory import HOST
 from vtcore.tensor import Inputs, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -29,7 +28,7 @@ class Plan:
     capture: Capture
     inputs: Inputs
     logits: Tensor
-    nbytes: int  # of results that it keeps
+    nbytes: int  # of temporaries and results that it keeps
 
 
 class Plans:
@@ -57,16 +56,11 @@ class Plans:
         if shapes not in self._plans:
             self._note(shapes, None)
             return forward(self._eager(shapes, arrays))
-        inputs, made = Inputs(arrays), self._made()
+        inputs = Inputs(arrays)
         with Capture(self._dispatcher) as capture:
             logits = forward(inputs.tensors)
-        self._note(shapes, Plan(capture, inputs, logits, self._made() - made))
+        self._note(shapes, Plan(capture, inputs, logits, capture.nbytes + logits.nbytes))
         return logits
-
-    def _made(self) -> int:
-        """Bytes that the providers' memories have given out or hold for reuse."""
-        providers = self._dispatcher.providers if self._dispatcher is not None else ()
-        return sum(memory.made for memory in {p.memory for p in providers} | {HOST})
 
     def _note(self, shapes: Shapes, plan: Plan | None) -> None:
         self._plans[shapes] = plan

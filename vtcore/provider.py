@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from vtcore.errors import ProviderError
 from vtcore.memory import HOST, Memory, Storage
@@ -34,12 +34,8 @@ class Kernel:
     guard: Guard | None
 
 
-class Launch(Protocol):
-    """One launch of a native kernel, with all that is needed to repeat it."""
-
-    @property
-    def storages(self) -> Sequence[Storage]:
-        """What it reads and writes."""
+Launch = Any  # one launch of a native kernel, with all that is needed to repeat it; only its provider looks inside
+Sink = Callable[[Launch, Sequence[Storage]], None]  # takes a launch, and what it reads and writes
 
 
 @dataclass(eq=False)
@@ -79,7 +75,7 @@ class Provider:
         """Whether its launches can be recorded and replayed; if not, a captured step calls its kernels anew."""
         return False
 
-    def record(self, sink: Callable[[Launch], None]) -> AbstractContextManager[None]:
+    def record(self, sink: Sink) -> AbstractContextManager[None]:
         """While the context is open, hand each launch to `sink` besides running it."""
         raise NotImplementedError
 

@@ -27,13 +27,15 @@ ALIGNMENT = 128
 class Bound:
     """One launch that can be repeated: a kernel, its filled table, and which bytes it reads and writes.
 
-    Two of them need a barrier between them if one writes what the other touches. `storages` are what the addresses lie in."""
+    Two of them need a barrier between them if one writes what the other touches."""
 
     native: Native
     table: tuple[int, ...]
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
-    storages: tuple[Storage, ...]
+
+
+Sink = Callable[[Bound, list[Storage]], None]  # a launch, and what its addresses lie in
 
 
 class Launcher:
@@ -48,7 +50,7 @@ class Launcher:
         self._row[1], self._row[2] = self._memory.ctypes.data + start, BARRIER
         self._row_view: Any = self._row.view(np.uint8)
         self._row_address = self._row.ctypes.data
-        self._sink: Callable[[Bound], None] | None = None
+        self._sink: Sink | None = None
 
     def __call__(self, native: Native, words: Sequence[Word], threads: int | None = None) -> None:
         """Run one kernel, and wait until all that it writes is there. threads: 1 for a task too small to share out."""
@@ -58,10 +60,10 @@ class Launcher:
             _ADDRESS.pack_into(self._row_view, 0, native.address)
             self.team.run(self._row_address, 1, threads)
             if self._sink is not None:
-                self._sink(bind(native, table, words))
+                self._sink(bind(native, table, words), [w.storage for w in words if isinstance(w, Tensor)])
 
     @contextmanager
-    def record(self, sink: Callable[[Bound], None]) -> Iterator[None]:
+    def record(self, sink: Sink) -> Iterator[None]:
         """Hand over every launch inside, in order, besides running it."""
         before, self._sink = self._sink, sink
         try:
@@ -85,7 +87,7 @@ def bind(native: Native, table: tuple[int, ...], words: Sequence[Word]) -> Bound
     reads, writes = (
         tuple(span(w) for i in which if isinstance(w := words[i], Tensor) and w.size) for which in (native.reads, native.writes)
     )
-    return Bound(native, table, reads, writes, tuple(w.storage for w in words if isinstance(w, Tensor)))
+    return Bound(native, table, reads, writes)
 
 
 def span(tensor: Tensor) -> Span:

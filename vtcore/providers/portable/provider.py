@@ -9,7 +9,7 @@ from typing import Any
 from vtcore.errors import ArgumentError
 from vtcore.memory import HOST
 from vtcore.op import Op
-from vtcore.provider import Provider
+from vtcore.provider import Provider, Sink
 from vtcore.providers import ProviderOptions
 from vtcore.providers.portable.cpus import usable_cpus
 from vtcore.providers.portable.isa import Isa, choose
@@ -56,7 +56,7 @@ class Portable(Provider):
         """Always: every kernel goes through the launcher."""
         return True
 
-    def record(self, sink: Callable[[Any], None]) -> AbstractContextManager[None]:
+    def record(self, sink: Sink) -> AbstractContextManager[None]:
         """Hand each launch over as a Bound."""
         return self.launcher.record(sink)
 
