@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from llvmlite import ir
 
 from vtcore.providers.portable.emit import Emitter
 from vtcore.providers.portable.isa import Isa
-from vtcore.providers.portable.value import F32, I1, I16, I32, I64, VOID, Operand, Type, Val, element_of, type_name, vec
+from vtcore.providers.portable.value import F32, I16, I32, I64, VOID, Operand, Type, Val, type_name, vec
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}  # bytes of an element
 SWAP = 12582912.0  # 1.5 * 2^23: a float of a magnitude under 2^22 added to it is rounded to an integer, ties to even
@@ -147,30 +146,10 @@ class Lanes(Emitter):
     def hmin(self, v: Val) -> Val:
         return self.fold(v, self.min)
 
-    def any(self, mask: Val) -> Val:
-        """Whether a mask has a lane that is set."""
-        return self.fold(mask.cast("zext", I32), lambda a, b: a | b) > 0
-
-    def all_of(self, x: Operand, t: Type) -> Val:
-        """A constant of a scalar's or a vector's type."""
-        return self.lift(x, t)
-
     def like(self, v: Val, x: float) -> Val:
         """A constant of the type of v."""
         return self.lift(x, v.type)
 
-    def join(self, a: Val, b: Val) -> Val:
-        """Two registers side by side."""
-        return self.shuffle(a, b, range(2 * a.type.count))
-
     def where(self, mask: Val, a: Val, other: float = 0.0) -> Val:
         """a where the mask is set, else a constant."""
         return self.select(mask, a, self.lift(other, a.type))
-
-    def is_true(self, x: Any) -> Val:
-        return self.lift(int(bool(x)), I1)
-
-
-def lanes_of(t: Type) -> int:
-    """How many lanes a type has; a scalar has one."""
-    return 1 if element_of(t) is t else t.count
