@@ -18,7 +18,10 @@ load_all()
 GOLDENS = goldens(ARCHITECTURES)
 ONE_EACH = {g.architecture: g for g in reversed(GOLDENS) if g.dtype == "float32"}.values()
 EXACT = [g for g in GOLDENS if g.dtype == "float32"]
-ALIASES = {"YiForCausalLM", "Gemma3ForConditionalGeneration"}  # names for an architecture that is recorded under another
+ALIASES = {  # names for an architecture that is recorded under another
+    "YiForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration", "StableLMEpochForCausalLM",
+    "Ernie4_5_ForCausalLM", "MPTForCausalLM",
+}  # fmt: skip
 every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
 
 
@@ -26,11 +29,12 @@ every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
 @pytest.mark.parametrize("providers", ["reference", "portable"])
 def test_tokens_logits_and_bits(golden, providers):
     model, runs = load(golden), {}
-    for way in Way:
+    ways = tuple(Way) if providers == "portable" or golden.architecture == "LlamaForCausalLM" else (Way.BATCHED,)
+    for way in ways:
         runs[way] = answer(model, golden, chain(providers), way)
         verdict = judge(golden, runs[way], way)
         assert verdict.passed, str(verdict)
-    for way in (Way.CHUNKED, Way.ALONE):
+    for way in ways[1:]:
         assert_same_bits(runs[Way.BATCHED], runs[way])
 
 

@@ -19,6 +19,7 @@ from vtcore.ops import (
     silu,
     silu_mul,
     swiglu_oai,
+    xielu,
 )
 
 GRID = np.linspace(-9, 9, 73, dtype=np.float32)
@@ -93,3 +94,21 @@ def test_nan_stays_nan():
     for op in BY_HAND:
         assert np.isnan(op(np.float32([np.nan]))).all()
     assert np.isnan(silu_mul(np.float32([np.nan, 1]), np.float32([1, np.nan]), limit=7.0)).all()
+
+
+def numbers(*values):
+    return [np.float32([v]) for v in values]
+
+
+def test_xielu_by_hand():
+    """Both sides of zero, the line between, and what lies above eps there."""
+    got = xielu(np.float32([2, 0, -1e-3, -3]), *numbers(0.75, 1.25, 0.5, -1e-2))
+    fall = [1.75 * (math.exp(min(x, float(np.float32(-1e-2)))) - 1 - x) + 0.5 * x for x in (float(np.float32(-1e-3)), -3.0)]
+    within_one_ulp(got[[0, 2, 3]], [0.75 * 4 + 1, *fall])
+    np.testing.assert_allclose(got[1], 1.75 * math.expm1(float(np.float32(-1e-2))), rtol=2e-7)
+
+
+def test_xielu_keeps_small_values():
+    """exp(x) - 1 - x is x^2 / 2 there, and nothing of it may be lost."""
+    x = np.float32([-1e-2, -1e-4])
+    within_one_ulp(xielu(x, *numbers(1, 2, 0, 0)), [2 * (v**2 / 2 + v**3 / 6 + v**4 / 24 + v**5 / 120) for v in map(float, x)])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ops.witness import normal, within_one_ulp
-from vtcore.ops import add, concat, log_softmax, mul, scale, sigmoid_mul, softcap
+from vtcore.ops import add, clamp, concat, log_softmax, mul, scale, sigmoid_mul, softcap
 
 
 def test_a_vector_is_added_to_each_row_and_a_column_to_each_column():
@@ -70,3 +70,8 @@ def test_concat_repeats_what_is_shared():
     assert got.shape == (2, 3, 6)
     for h in range(3):
         assert got[1, h].tolist() == [*x[1, h].tolist(), *y[1, 0].tolist()]
+
+
+def test_what_is_beyond_the_limit_becomes_it():
+    x = np.array([-np.inf, -2.5, -2, 1.25, 2, 2.5, np.inf, np.nan], np.float32)
+    np.testing.assert_array_equal(clamp(x, 2.0), np.array([-2, -2, -2, 1.25, 2, 2, 2, np.nan], np.float32))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ops.witness import ints, normal, within_one_ulp
-from vtcore.ops import dynamic_angles, rope_angles, rotate
+from vtcore.ops import dynamic_angles, position_growth, rope_angles, rotate
 
 FREQUENCIES = np.float32([1, 0.5, 0.01, 3e-4])
 
@@ -128,3 +128,9 @@ def test_sixteen_bits_are_widened_first():
     x = normal(0, 2, 1, 8).astype(ml_dtypes.bfloat16)
     angles = rope_angles(ints(3, 4), FREQUENCIES)
     np.testing.assert_array_equal(rotate(x, angles), rotate(x.astype(np.float32), angles))
+
+
+def test_growth_by_hand():
+    got = position_growth(ints(0, 15, 16, 31, 32, 1 << 20), 16, 0.1)
+    within_one_ulp(got, [1 + 0.1 * math.log(1 + n) for n in (0, 0, 1, 1, 2, 1 << 16)])
+    within_one_ulp(position_growth(ints(14, 15), 16, 0.25, shift=1), [1, 1 + 0.25 * math.log(2)])

@@ -16,10 +16,13 @@ KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention", "
 MLP_KINDS = frozenset({"dense", "sparse"})
 ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 BIASES = {"attention_bias": ATTENTION, "qkv_bias": ATTENTION[:3], "mlp_bias": MLP}  # which weights have one if a flag is true
-NUMBERS = ("embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar")
-INTEGERS = ("intermediate_size", "no_rope_layer_interval")
+NUMBERS = (
+    "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
+    "clip_qkv", "alibi_bias_max",
+)  # fmt: skip
+INTEGERS = ("intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim")
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
-OURS = {"num_key_value_heads": "kv_heads", "num_attention_heads": "heads"}
+OURS = {"num_key_value_heads": "kv_heads", "num_attention_heads": "heads", "head_dim": "head_dim"}
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,22 @@ class Network:
     top: ClassVar[Names] = {}
     names: ClassVar[Names] = {}
     defaults: ClassVar[Json] = {}  # what config.json leaves out when it has this value
+    words: ClassVar[Mapping[str, str]] = {}  # a family's own keys of config.json, and what others call the same
+    only: ClassVar[Json] = {}  # keys of which this forward knows one value
 
     @classmethod
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
-        """From config.json; a family with other words for the same numbers translates them here."""
-        return ModelConfig.from_hf(raw, max_model_len, **source)
+        """From config.json; a family that says the same numbers in another form translates them here.
+
+        Raises ConfigError, also for a value that changes the forward and that this one doesn't know."""
+        for key, value in cls.only.items():
+            if raw.get(key) not in (None, value):
+                file = source.get("file", "config.json")
+                raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {value!r} alone")
+        own = [n for n in cls.words if raw.get(n) is not None]
+        source["spelled"] = {**(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
+        said = {n: v for n, v in raw.items() if n not in own} | {cls.words[n]: raw[n] for n in own}
+        return ModelConfig.from_hf(said, max_model_len, **source)
 
     def __init__(self, config: ModelConfig, weights: Weights, dialect: Dialect | None = None, attach: tuple[Attach, ...] = ()) -> None:
         """`attach` may stand in for each weight as it is read."""

@@ -28,7 +28,9 @@ from vtcore.tensor import Tensor
 
 NUMERICS = ("exact", "fast")
 ROOTS = ("language_model.model.", "model.language_model.")  # where wrappers for several media keep their text part
-BUFFERS = ("*rotary_emb.inv_freq", "*rotary_emb.cos_cached", "*rotary_emb.sin_cached", "*.masked_bias")  # recomputed, whatever is stored
+BUFFERS = (  # recomputed, whatever is stored
+    "*rotary_emb.inv_freq", "*rotary_emb.cos_cached", "*rotary_emb.sin_cached", "*.masked_bias", "*h.*.attn.bias", "*.attention.bias",
+)  # fmt: skip
 SHOWN = 40  # names in a message before layers are counted instead
 
 
@@ -80,7 +82,8 @@ def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded
     raw = {**raw, **Fields(raw, file).mapping("text_config")}
     cls = _decoder(find(names, ARCHITECTURES), raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
-    return Loaded(cls, config, _unwrapped(Dialect(cls.top, cls.names, cls.prefix), checkpoint.tensors), frozenset())
+    dialect = _bare(_unwrapped(Dialect(cls.top, cls.names, cls.prefix), checkpoint.tensors), checkpoint.tensors)
+    return Loaded(cls, config, dialect, frozenset())
 
 
 def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
@@ -112,6 +115,16 @@ def _unwrapped(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
 
     top: Names = {n: replace(dialect.find(n, dialect.top), path=moved(dialect.find(n, dialect.top).path)) for n in dialect.top}
     return replace(dialect, top=top, prefix=moved(dialect.prefix), root=root)
+
+
+def _bare(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
+    """The same tables, for a checkpoint of the body alone, whose names lack their first part."""
+    first, _, rest = dialect.prefix.partition(".")
+    if any(n.startswith(f"{first}.") for n in tensors) or not any(n.startswith(rest.format(0)) for n in tensors):
+        return dialect
+    stored = {n: dialect.find(n, dialect.top) for n in dialect.top}
+    top: Names = {n: replace(s, path=s.path.removeprefix(f"{first}.")) for n, s in stored.items()}
+    return replace(dialect, top=top, prefix=rest)
 
 
 def _tied_head(found: Loaded, tensors: Mapping[str, RawTensor], notes: dict[str, None]) -> set[str]:

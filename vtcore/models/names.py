@@ -42,12 +42,28 @@ class Values:
         return self.change(as_float32(_dense_outline(value) if is_outline(value) else value), config)
 
 
-Fix = Rows | Values
+@dataclass(frozen=True)
+class Turned:
+    """A fix for a matrix that is stored with its input axis first; then perhaps for its rows. Dense only; the dtype stays."""
+
+    then: Rows | None = None
+
+    def __call__(self, value: Host, config: ModelConfig) -> Host:
+        if isinstance(value, Blocks):
+            raise ValueError("a quantised matrix can't be transposed")
+        turned: Host = outline(value.shape[::-1], value.dtype) if is_outline(value) else value.T
+        turned = self.then(turned, config) if self.then else turned
+        return turned if is_outline(turned) else np.ascontiguousarray(turned)
+
+
+Fix = Rows | Values | Turned
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A path in the checkpoint (without the layer's prefix and without `.weight`), and how its tensor becomes what the forward reads."""
+    """A path in the checkpoint (without the layer's prefix and without `.weight`), and how its tensor becomes what the forward reads.
+
+    A path with {} stands for several tensors, numbered from 0, which are stacked."""
 
     path: str
     fix: Fix | None = None
@@ -64,7 +80,7 @@ class Dialect:
     top: Names
     names: Names
     prefix: str  # with {}: the layer's number
-    paths: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)  # by the forward's name, or by the path that they stand for
     fixes: Mapping[str, Fix | None] = field(default_factory=dict)  # by the forward's name
     done: frozenset[Fix] = frozenset()  # fixes that whoever wrote this spelling has made already
     root: str = ""  # where the model is a part of a larger one, how its own tensors' names begin
@@ -73,7 +89,7 @@ class Dialect:
         """Where the weight is that a forward calls `name`."""
         entry = table.get(name, name)
         stored = entry if isinstance(entry, Stored) else Stored(entry)
-        stored = replace(stored, path=self.paths.get(stored.path, stored.path))
+        stored = replace(stored, path=self.paths.get(name) or self.paths.get(stored.path, stored.path))
         if name in self.fixes:
             return replace(stored, fix=self.fixes[name], both=True)
         return replace(stored, fix=None) if stored.fix in self.done else stored

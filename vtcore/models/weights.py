@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count, takewhile
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -16,7 +17,7 @@ from vtcore.models.config import ModelConfig
 from vtcore.models.names import Dialect, Fix, Host, Names, Stored, Values, outline
 from vtcore.op import Op
 from vtcore.ops import linear, linear_q8
-from vtcore.quant.blocks import BlockFormat, Blocks
+from vtcore.quant.blocks import BlockFormat, Blocks, as_float32
 from vtcore.signature import FLOATS
 from vtcore.tensor import Tensor
 
@@ -56,12 +57,24 @@ class Weights:
     def read(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Tensor:
         """What a forward calls `name`: a Param for `path.weight`, a Tensor for a bare `path`."""
         path = prefix + stored.path
+        if "{}" in path:
+            return self.stacked(name, stored, prefix, config)
         if path + ".weight" in self.tensors:
             weight = self.tensor(path + ".weight", stored.fix, config)
             return Param(weight, self.bias(path, stored, config), self.projection(weight))
         if path in self.tensors:
             return self.tensor(path, stored.fix, config)
         return self.absent(name, stored, prefix, config)
+
+    def stacked(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Tensor:
+        """Tensors of one shape that are numbered from 0, as one with an axis more."""
+        parts = takewhile(self.tensors.__contains__, (f"{prefix}{stored.path.format(i)}.weight" for i in count()))
+        if not (names := list(parts)):
+            return self.absent(name, Stored(stored.path.format(0)), prefix, config)
+        self.used |= set(names)
+        made = self.hold(np.stack([as_float32(self.load(self.tensors[n])) for n in names]))
+        self.origin[made.storage] = names[0]
+        return Param(made)
 
     def bias(self, path: str, stored: Stored, config: ModelConfig) -> Tensor | None:
         """The bias beside a weight, if there is one."""

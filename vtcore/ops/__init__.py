@@ -12,9 +12,10 @@ from vtcore.ops.activation import (
     silu,
     silu_mul,
     swiglu_oai,
+    xielu,
 )
 from vtcore.ops.attention import attention, paged_attention, write_pages
-from vtcore.ops.elementwise import add, concat, mul, scale, sigmoid_mul, softcap
+from vtcore.ops.elementwise import add, clamp, concat, mul, scale, sigmoid_mul, softcap
 from vtcore.ops.embedding import embedding, place
 from vtcore.ops.linear import linear, linear_q8, per_head
 from vtcore.ops.logits import (
@@ -26,13 +27,13 @@ from vtcore.ops.logits import (
     apply_top_k_top_p,
 )
 from vtcore.ops.norm import add_rms_norm, l2_norm, layer_norm, rms_norm
-from vtcore.ops.rope import dynamic_angles, rope_angles, rotate
+from vtcore.ops.rope import dynamic_angles, position_growth, rope_angles, rotate
 from vtcore.ops.sampling import argmax, log_softmax, random_sample, softmax, top_k
 
 __all__ = [
     "add", "add_rms_norm", "apply_logit_bias", "apply_min_p", "apply_penalties", "apply_temperature", "apply_token_mask",
-    "apply_top_k_top_p", "argmax", "attention", "concat", "dynamic_angles", "embedding", "gelu", "gelu_erf_mul", "gelu_mul", "gelu_tanh",
-    "l2_norm", "layer_norm", "linear", "linear_q8", "log_softmax", "mul", "paged_attention", "per_head", "place", "quick_gelu",
-    "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm", "rope_angles", "rotate", "scale", "sigmoid_mul", "silu",
-    "silu_mul", "softcap", "softmax", "swiglu_oai", "top_k", "write_pages",
+    "apply_top_k_top_p", "argmax", "attention", "clamp", "concat", "dynamic_angles", "embedding", "gelu", "gelu_erf_mul", "gelu_mul",
+    "gelu_tanh", "l2_norm", "layer_norm", "linear", "linear_q8", "log_softmax", "mul", "paged_attention", "per_head", "place",
+    "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm", "rope_angles", "rotate",
+    "scale", "sigmoid_mul", "silu", "silu_mul", "softcap", "softmax", "swiglu_oai", "top_k", "write_pages", "xielu",
 ]  # fmt: skip

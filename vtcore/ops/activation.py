@@ -152,6 +152,37 @@ def swiglu_oai(gate: Array, up: Array, alpha: float, limit: float) -> Array:
     return narrow(g * sigmoid(alpha * g) * (u + 1))
 
 
+def _xielu_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for i, call in enumerate(_values(rng)):
+        yield call | _bends(*((0.8, 1.3, 0.5, -1e-6), (0.1, 4.0, 0.0, 0.0), (2.5, 0.6, 1.0, -0.25))[i % 3])
+
+
+def _bends(*numbers: float) -> Call:
+    return {n: np.array([v], np.float32) for n, v in zip(("rise", "fall", "slope", "eps"), numbers, strict=True)}
+
+
+def _xielu_errors() -> Iterator[tuple[Call, str]]:
+    good = {"x": ones(2, 8)} | _bends(0.8, 1.3, 0.5, -1e-6)
+    yield good | {"rise": ones(2)}, "axis 1 of rise"
+    yield good | {"eps": -1e-6}, "eps is float"
+    yield good | {"x": np.ones(8)}, "x is float64"
+
+
+@op(
+    "x[...], rise[1], fall[1], slope[1], eps[1] -> [...]",
+    samples=_xielu_samples,
+    errors=_xielu_errors,
+    tolerance=CURVE,
+)
+def xielu(x: Array, rise: Array, fall: Array, slope: Array, eps: Array) -> Array:
+    """rise * x^2 + slope * x where x > 0, elsewhere (slope + fall) * (exp(min(x, eps)) - 1 - x) + slope * x.
+
+    x [...]; the four numbers [1] are a layer's own. xIELU, Huang and Schlag, 2024."""
+    v, a, b, c, e = (wide(t) for t in (x, rise, fall, slope, eps))
+    low = (c + b) * (np.expm1(np.minimum(v, e)) - v)
+    return narrow(np.where(v > 0, a * v * v, low) + c * v)
+
+
 def _silu(x: Array) -> Array:
     return x * sigmoid(x)
 

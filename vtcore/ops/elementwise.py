@@ -117,6 +117,22 @@ def softcap(x: Array, cap: float) -> Array:
     return narrow(cap * np.tanh(wide(x) / cap))
 
 
+def _clamp_samples(rng: np.random.Generator) -> Iterator[Call]:
+    yield from _singles(rng, "limit", 0.5, 8.0, 1e4)
+    yield {"x": np.array([math.inf, -math.inf, math.nan, -0.0, 2.0, -2.0], np.float32), "limit": 2.0}
+
+
+def _clamp_errors() -> Iterator[tuple[Call, str]]:
+    yield {"x": ones(2), "limit": 0.0}, "limit is 0.0; it must be over 0"
+    yield {"x": np.ones(2, np.int32), "limit": 1.0}, "x is int32"
+
+
+@op("x[...] -> [...]", samples=_clamp_samples, errors=_clamp_errors, tolerance=ONE_STEP, check=lambda limit, **_: positive(limit=limit))
+def clamp(x: Array, limit: float) -> Array:
+    """x, but not beyond -limit and limit. x [...]. Of queries, keys and values in OLMo and MPT."""
+    return narrow(np.clip(wide(x), -limit, limit))
+
+
 @op(
     "x[...]~, gate[...]~ -> [...]",
     samples=lambda rng: _pairs(rng, "gate"),

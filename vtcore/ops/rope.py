@@ -9,7 +9,7 @@ import numpy as np
 from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, wide
 from vtcore.ops.inputs import SIXTEEN, cut, ints, normal, ones, sixteen, turned
-from vtcore.ops.rules import first, inside, positive, rising, unless
+from vtcore.ops.rules import first, inside, not_negative, positive, rising, unless
 
 ANGLES = Tolerance({"float32": 2e-6}, "float32 sine and cosine: 2 ulp of one, at the angle rounded to float32", atol=2.5e-7)
 ROTATED = Tolerance({"float32": 2e-6}, "two float32 products and a sum: under 20 ulp of the head's largest value")
@@ -111,6 +111,34 @@ def dynamic_angles(positions: Array, starts: Array, lengths: Array, theta: float
             base = theta * (factor * longer / longest - (factor - 1)) ** (turn / (turn - 2))
             out[t] = _turns(positions[t], narrow(base ** (-np.arange(0, turn, 2) / turn)))
     return out
+
+
+def _growth_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for period, rate in ((16, 0.1), (8192, 0.1), (1, 1.0)):
+        yield {"positions": np.arange(40, dtype=np.int32), "period": period, "rate": rate}
+    yield {"positions": ints(0, 8191, 8192, 1048575), "period": 8192, "rate": 0.1, "shift": 1}
+    yield {"positions": ints(), "period": 4, "rate": 0.5}
+
+
+def _growth_errors() -> Iterator[tuple[Call, str]]:
+    good = {"positions": ints(0, 1), "period": 8, "rate": 0.1}
+    yield good | {"period": 0}, "period is 0; it must be over 0"
+    yield good | {"positions": ones(2)}, "positions is float32; it must be an integer type"
+    yield good | {"shift": -1}, "shift is -1"
+
+
+@op(
+    "positions[T]:i -> [T]",
+    samples=_growth_samples,
+    errors=_growth_errors,
+    tolerance=ANGLES,
+    check=lambda period, shift, **_: first(positive(period=period), not_negative(shift=shift)),
+)
+def position_growth(positions: Array, period: int, rate: float, shift: int = 0) -> Array:
+    """1 + rate * ln(1 + floor((position + shift) / period)): what queries are scaled by where they grow with their position. [T].
+
+    positions [T], 0 or more. Scalable-Softmax, Nakanishi, 2025, as Llama 4 and Ministral 3 do it."""
+    return narrow(1 + rate * np.log1p((positions.astype(np.int64) + shift) // period))
 
 
 def _turns(positions: Array, frequencies: Array) -> tuple[Array, Array]:
