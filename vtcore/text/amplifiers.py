@@ -12,6 +12,7 @@ from vtcore.errors import TemplateError
 from vtcore.text.budget import MOST_BITS, current
 
 WIDEST = 1 << 16
+SEARCHES = ("lstrip", "rfind", "rindex", "rpartition", "rsplit", "rstrip", "strip")  # Python has no fast way for these
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
@@ -52,6 +53,8 @@ def before_filter(name: str, value: Any, args: list[Any], kwargs: Mapping[str, A
     elif name == "join":
         value = list(value)
         _join(value, str(_given(args, kwargs, 0, "d", "")))
+    elif name == "trim":
+        current().work(len(str(value)), len(str(_given(args, kwargs, 0, "chars", ""))))
     elif name == "sum" and not isinstance(_given(args, kwargs, 1, "start", 0), (int, float)):
         raise TemplateError("the chat template sums what is not numbers")
     return value
@@ -67,6 +70,8 @@ def before_method(text: str, name: str, args: list[Any], kwargs: Mapping[str, An
         narrow(args, kwargs)
     elif name == "expandtabs":
         _expandtabs(text, *args, *kwargs.values())
+    elif name in SEARCHES and args and isinstance(args[0], str):
+        current().work(len(text), len(args[0]))
     elif name == "replace" and len(args) > 1:
         _replace(text, str(args[0]), str(args[1]))
     elif name == "join" and args:

@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from vtcore.errors import TokenizerError
-from vtcore.text.alphabet import spell, unspell
+from vtcore.text.alphabet import spell
 from vtcore.text.encoder import Around, RustEncoder
 from vtcore.text.pieces import Spelling, TokenPieces, byte_fallback, byte_level, respell, word_piece
 from vtcore.text.splits import Splitter
@@ -105,8 +105,3 @@ def _bert_token(token: str, kind: int) -> str:
     if kind != Kind.NORMAL:
         return token
     return token.removeprefix(MARK) if token.startswith(MARK) else "##" + token
-
-
-def is_byte_spelled(token: str) -> bool:
-    """Whether a token is written in the byte alphabet."""
-    return unspell(token) is not None

@@ -18,6 +18,8 @@ CURRENT: ContextVar[Budget] = ContextVar("budget")
 MOST_BITS = 8192  # of an integer
 CHECKED = 7  # the clock is read every 8 steps
 OVERHEAD = 16  # what an empty value counts
+DEEPEST = 200  # lists within lists: Python's C code goes through them by recursion, hashing even without a check
+MOST_WORK = 1 << 26  # characters times characters, for searches that compare all with all
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Budget:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.thread_time) -> None:
         self.limits, self._clock = limits, clock
         self._until, self._steps, self._characters = clock() + limits.seconds, limits.steps, limits.characters
-        self._weights: dict[int, tuple[Any, int]] = {}  # by identity; the value is kept so that its identity stays its own
+        # Weight and depth by identity. The value is kept, so that its identity stays its own.
+        self._known: dict[int, tuple[Any, int, int]] = {}
 
     def step(self, count: int = 1) -> None:
         """So much was done."""
@@ -60,8 +63,16 @@ class Budget:
         if length > self.limits.longest:
             raise TemplateError(f"the chat template makes a value of {length} characters; {self.limits.longest} are allowed")
 
+    def work(self, length: int, other: int) -> None:
+        """A search may take so many characters for each of so many others."""
+        if length * other > MOST_WORK:
+            raise TemplateError(f"the chat template searches {length} characters for {other} others; that takes too long")
+
     def made(self, value: Any) -> Any:
-        """Count a value that an operation made, and give it back; an iterator is counted while it is consumed."""
+        """Count a value that an operation made, and give it back. What an iterator will give is made here: they may not go through one
+        another without end."""
+        if isinstance(value, Iterator):
+            return iter(self.made(list(self.each(value))))
         weight = self.weigh(value)
         self.fits(weight)
         entries = len(value) if isinstance(value, (list, tuple, dict)) else 0
@@ -69,7 +80,7 @@ class Budget:
         self._characters -= OVERHEAD + (entries * 8 if entries else weight)
         if self._characters < 0:
             raise TemplateError(f"the chat template makes more than {self.limits.characters} characters in all")
-        return self.each(value) if isinstance(value, Iterator) else value
+        return value
 
     def each(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items, every one a step."""
@@ -87,15 +98,16 @@ class Budget:
             return 1 + value.bit_length() // 3
         if not isinstance(value, (list, tuple, dict)):
             return OVERHEAD
-        known = self._weights.get(id(value))
+        known = self._known.get(id(value))
         return known[1] if known is not None else self._weigh_entries(value)
 
     def _weigh_entries(self, value: Any) -> int:
         entries = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
-        weight = 2
-        for entry in entries:
-            weight += 2 + self.weigh(entry)
-        self._weights[id(value)] = value, weight
+        weight = 2 + sum(2 + self.weigh(entry) for entry in entries)
+        depth = 1 + max((self._known[id(entry)][2] for entry in entries if isinstance(entry, (list, tuple, dict))), default=0)
+        if depth > DEEPEST:
+            raise TemplateError(f"the chat template makes lists nested more than {DEEPEST} deep")
+        self._known[id(value)] = value, weight, depth
         return weight
 
 
@@ -110,8 +122,8 @@ def measure(value: Any, where: str, depth: int = 0) -> tuple[int, int]:
         return 1, OVERHEAD
     if isinstance(value, str):
         return 1, len(value)
-    if depth > 200:
-        raise ArgumentError(f"{where} is nested more than 200 deep; chat templates take less")
+    if depth > DEEPEST // 2:
+        raise ArgumentError(f"{where} is nested more than {DEEPEST // 2} deep; chat templates take less")
     if isinstance(value, Mapping):
         parts = [measure(key, where, depth) for key in value] + [measure(v, f"{where}.{k}", depth + 1) for k, v in value.items()]
     elif isinstance(value, (list, tuple)):

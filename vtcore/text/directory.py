@@ -58,7 +58,7 @@ def _read(directory: Path, settings: Settings) -> Read:
         *(directory / name for name in ("tiktoken.model", "tokenizer.model", "spiece.model")),
     ):
         if path.exists():
-            return _tiktoken(path, settings) if looks_like_ranks(path) else _sentencepiece(path, settings)
+            return (_tiktoken if path.suffix == ".tiktoken" or looks_like_ranks(path) else _sentencepiece)(path, settings)
     raise TokenizerError(f"{directory} holds no tokenizer: looked for {FILES}")
 
 

@@ -17,6 +17,7 @@ Clock = Callable[[], datetime]
 CLOCK: ContextVar[Clock] = ContextVar("clock")
 LONGEST_FORMAT = 256
 LONGEST_SEPARATOR = 64
+LONGEST_MESSAGE = 4096
 
 
 class Names(Namespace):
@@ -42,7 +43,7 @@ def namespace(*args: Any, **named: Any) -> Names:
 
 def raise_exception(message: Any) -> NoReturn:
     """The template's own error."""
-    raise TemplateError(str(message))
+    raise TemplateError(str(message)[:LONGEST_MESSAGE])
 
 
 def strftime_now(form: Any) -> str:

@@ -67,7 +67,10 @@ class Settings:
         value = where.get(key)
         if value is None:
             return frozenset()
-        return frozenset(where.integers(key) if isinstance(value, list) else [where.integer(key, maximum=HIGHEST_ID)])
+        ids = where.integers(key) if isinstance(value, list) else [where.integer(key)]
+        if not all(0 <= i <= HIGHEST_ID for i in ids):
+            raise where.wrong(key, f"an id from 0 to {HIGHEST_ID}, or a list of them,")
+        return frozenset(ids)
 
     def id_of(self, role: str) -> int | None:
         """The id of a special token as config.json has it: for directories without any tokenizer_config.json."""

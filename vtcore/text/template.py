@@ -12,7 +12,7 @@ from jinja2 import nodes
 
 from vtcore.errors import TemplateError
 from vtcore.text.budget import CURRENT, Budget, Limits, measure
-from vtcore.text.functions import CLOCK
+from vtcore.text.functions import CLOCK, LONGEST_MESSAGE
 from vtcore.text.parts import looks_into_content, prepared
 from vtcore.text.sandbox import Sandbox
 from vtcore.text.surrogates import joined
@@ -98,5 +98,5 @@ def _run(template: jinja2.Template, variables: Mapping[str, Any], longest: int) 
     except RecursionError as e:
         raise TemplateError("the chat template calls itself too deep") from e
     except Exception as e:
-        raise TemplateError(f"the chat template failed: {type(e).__name__}: {e}") from e
+        raise TemplateError(f"the chat template failed: {type(e).__name__}: {str(e)[:LONGEST_MESSAGE]}") from e
     return "".join(pieces)
