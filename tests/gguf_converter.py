@@ -33,14 +33,16 @@ UNSAID = {  # what the format has no word for
 Type = gguf.GGMLQuantizationType
 
 
-def convert(golden: Golden, path: Path, kind: Type = Type.F32) -> Path:
-    """Write the file; matrices as `kind`, all else in float32."""
+def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = False) -> Path:
+    """Write the file: matrices as `kind`, all else in float32. `lossy`: in float32 too, as what is left of them in that kind."""
     config, name = golden.config, ARCHITECTURES[golden.architecture]
     writer = gguf.GGUFWriter(path, name)
     add_numbers(writer, config)
     add_special(writer, name, config)
     for tensor, value in tensors(golden, name):
-        if value.ndim > 1 and kind is not Type.F32:
+        if value.ndim > 1 and lossy:
+            writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
+        elif value.ndim > 1 and kind is not Type.F32:
             writer.add_tensor(tensor, gguf.quantize(value, kind), raw_dtype=kind)
         else:
             writer.add_tensor(tensor, np.ascontiguousarray(value))

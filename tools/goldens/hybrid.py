@@ -42,7 +42,7 @@ MAMBA = {
     "expand": 2,
     "conv_kernel": 4,
 }
-recipe("mamba", "Mamba", {**MAMBA, **TIED, "state_size": 8, "time_step_rank": 4})
+recipe("mamba", "Mamba", {**MAMBA, **TIED, "state_size": 8, "time_step_rank": 4}, noisy=True)
 recipe("mamba2", "Mamba2", {**MAMBA, "num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 2, "chunk_size": 16})
 JAMBA = {
     "num_hidden_layers": 4, "intermediate_size": 48, "expert_layer_period": 2, "expert_layer_offset": 1, "attn_layer_period": 4,

@@ -96,7 +96,12 @@ recipe("olmo3", "Olmo3", {**NEAR, **LOCAL, "rope_parameters": {SLIDING: rope(5e5
 GLM = {**PLAIN, "attention_bias": True, "rope_parameters": rope(**HALF)}
 recipe("glm", "Glm", {**GLM, "head_dim": 16, "rms_norm_eps": EPS})
 recipe("glm4", "Glm4", {**GLM, **HEAD24, "rms_norm_eps": EPS, "attention_bias": False})
-recipe("bloom", "Bloom", {**SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "hidden_size": HIDDEN, "n_layer": 3, "n_head": 4})
+recipe(
+    "bloom",
+    "Bloom",
+    {**SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "hidden_size": HIDDEN, "n_layer": 3, "n_head": 4},
+    attempts=100,
+)
 FALCON = {
     **SPECIAL, "layer_norm_epsilon": EPS, "vocab_size": VOCAB, "hidden_size": HIDDEN, "num_hidden_layers": 3,
     "num_attention_heads": 4, "bias": False, "alibi": False, "ffn_hidden_size": 128, "max_position_embeddings": 512,

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,20 @@ from vtcore.conformance.golden import probes
 LENGTHS = (1, 7, 33, 70)
 WHOLE_ROWS = (7, 70)  # the prompts whose last row of logits is kept whole
 LOUDNESS = 2.5  # deviation of logits: as in trained models, so that a margin means as much
-CLEAR, VARIOUS = 2e-3, 12  # the least margin, and how many different tokens of 32
 CACHED = 0.01  # above this, the oracle with a cache is not meant to be the same as without: dynamic rope
-HALF_CLEAR = 0.03  # of bfloat16: a step of its grid where the best logits lie
 TIED = ((0.3, 1.2), (0.3, 1.2), (0.1, 1.2), (0.1, 1.5), (0.05, 1.5), (0.02, 1.5), (0.01, 2.0), (0.005, 2.0), (0.02, 2.5), (0.05, 1.2))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What makes answers good enough to judge by."""
+
+    clear: float = 2e-3  # the least margin
+    various: int = 12  # how many different tokens of 32
+    quiet: float = 5e-5  # the oracle's own noise: half the tolerance
+
+
+HALF = Wanted(0.03, 8, 1.0)  # of bfloat16: the margin is a step of its grid where the best logits lie
 
 
 @dataclass
@@ -48,9 +59,19 @@ class Attempt:
         """The least number of different tokens in an answer."""
         return min(len(set(tokens)) for tokens, _ in self.answers)
 
-    def score(self, clear: float, various: int) -> float:
-        """2 when it is good enough."""
-        return min(self.various / various, 1.0) + min(self.clear / clear, 1.0) if np.isfinite(self.clear) else -1.0
+    @cached_property
+    def noise(self) -> float | None:
+        """How far the oracle is from itself without a cache; None where that is not meant to be the same."""
+        asked = zip(self.prompts, self.answers, strict=True)
+        worst = max(float(np.abs(uncached(self.model, p, tokens) - logits).max()) for p, (tokens, logits) in asked)
+        return float(f"{worst:.2g}") if worst < CACHED else None
+
+    def score(self, wanted: Wanted) -> float:
+        """2 when it is good enough, below 0 when it is none."""
+        if not self.clear >= wanted.clear:  # NaN too
+            return -1.0
+        various = min(self.various / wanted.various, 1.0)
+        return various + (min(wanted.quiet / (self.noise or wanted.quiet), 1.0) if various == 1.0 else 0.0)
 
 
 def margins(logits: Array) -> Array:
@@ -64,16 +85,17 @@ def record(recipe: Recipe) -> dict[str, Any]:
     config, first = oracle.template(recipe)
     first = {n: a for n, a in first.items() if not recipe.drop or not re.search(recipe.drop, n)}
     best, half = None, recipe.dtype != "float32"
-    clear, various = (HALF_CLEAR, 8) if half else (CLEAR, VARIOUS)
+    wanted = HALF if half else Wanted(quiet=1.0 if recipe.noisy else Wanted.quiet)
     for attempt in attempts(recipe, config, first):
         if half and not rounding_matters(recipe, config, attempt):
             continue
-        if best is None or attempt.score(clear, various) > best.score(clear, various):
+        if best is None or attempt.score(wanted) > best.score(wanted):
             best = attempt
-        if best.score(clear, various) == 2.0:
+        if best.score(wanted) == 2.0:
             break
     assert best is not None
-    print(f"{recipe.name}: seed {best.seed}, least margin {best.clear:.2g}, different tokens {best.various}", flush=True)
+    said = f"least margin {best.clear:.2g}, different tokens {best.various}, noise {best.noise}"
+    print(f"{recipe.name}: seed {best.seed}, {said}", flush=True)
     return written(recipe, config, best)
 
 
@@ -112,29 +134,31 @@ def build(recipe: Recipe, config: Mapping[str, Any], drawn: Mapping[str, Drawn],
 
 def written(recipe: Recipe, config: dict[str, Any], best: Attempt) -> dict[str, Any]:
     """The golden of an attempt."""
-    asked = list(zip(best.prompts, best.answers, strict=True))
-    cases, noise = zip(*(case(best.model, prompt, *answer) for prompt, answer in asked), strict=True)
+    asked = zip(best.prompts, best.answers, strict=True)
     config = recipe.disguise.config(config) if recipe.disguise else config
     return {
         "seed": best.seed,
         "dtype": recipe.dtype,
         "tolerance": 0.125 if recipe.dtype != "float32" else 2e-3 if recipe.noisy else 1e-4,  # two steps of bfloat16 between 8 and 16
-        "noise": float(f"{max(noise):.2g}") if max(noise) < CACHED else None,
+        "noise": best.noise,
         "max_model_len": recipe.max_model_len,
         "versions": dict(oracle.versions()),
         "config": config,
         "older": oracle.older_spelling(config) if "rope_parameters" in config else None,
         "tensors": [line(d) for d in fold(best.drawn.values())],
-        "cases": list(cases),
+        "cases": [case(best.model, prompt, *answer) for prompt, answer in asked],
     }
 
 
-def case(model: Any, prompt: list[int], tokens: list[int], logits: Array) -> tuple[dict[str, Any], float]:
-    """One prompt's answer, and how far the oracle is from itself without a cache."""
-    whole = oracle.forward(model, prompt + tokens[:-1])
-    start = oracle.forward(model, prompt)
-    rows = np.concatenate([start[:-1], logits])
-    kept = {
+def uncached(model: Any, prompt: list[int], tokens: list[int]) -> Array:
+    """The logits that each token of an answer would be chosen from, from one forward over all."""
+    return oracle.forward(model, prompt + tokens[:-1])[len(prompt) - 1 :]
+
+
+def case(model: Any, prompt: list[int], tokens: list[int], logits: Array) -> dict[str, Any]:
+    """One prompt's answer."""
+    rows = np.concatenate([oracle.forward(model, prompt)[:-1], logits])
+    return {
         "prompt": prompt,
         "tokens": tokens,
         "margins": [float(f"{m:.3g}") for m in margins(logits)],
@@ -142,7 +166,6 @@ def case(model: Any, prompt: list[int], tokens: list[int], logits: Array) -> tup
         "probes": rounded(probes(rows)),
         "last": rounded(logits[0]) if len(prompt) in WHOLE_ROWS else [],
     }
-    return kept, float(np.abs(whole[len(prompt) - 1 :] - logits).max())
 
 
 def line(d: Drawn) -> list[Any]:

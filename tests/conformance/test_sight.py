@@ -1,0 +1,60 @@
+"""A golden must notice a wrong number: each number of each config is changed, and the logits must leave their bounds."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from vtcore.conformance.gate import answer, judge, load
+from vtcore.conformance.golden import goldens
+from vtcore.errors import VtcoreError
+from vtcore.models.registry import ARCHITECTURES, load_all
+from vtcore.providers import chain
+
+load_all()
+GOLDENS = [g for g in goldens(ARCHITECTURES) if g.dtype == "float32"]
+TRAINING = {"attention_dropout", "initializer_range"}
+BLIND = {  # what a golden can't see, and why
+    ("internlm3", "rope_parameters/factor"): "counts from 512 tokens on",
+    ("llama_rope_alpha", "rope_parameters/factor"): "alpha stands for it",
+}
+
+
+def numbers(config, path=()):
+    """Every float of a config, and the window: (path, value)."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from numbers(value, (*path, name))
+        elif (isinstance(value, float) or name == "sliding_window") and value and name not in TRAINING:
+            yield (*path, name), value
+
+
+def changed(config, path, value):
+    out = copy.deepcopy(config)
+    inner = out
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return out
+
+
+def prefill(golden):
+    """The golden cut down to its two longer prompts."""
+    cut = [
+        replace(c, tokens=c.tokens[:1], margins=c.margins[:1], top=c.top[:1], probes=c.probes[: len(c.prompt)]) for c in golden.cases[2:]
+    ]
+    return replace(golden, cases=tuple(cut))
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+def test_each_number_of_a_config_is_seen(golden):
+    golden, unseen = prefill(golden), set()
+    for path, value in numbers(golden.config):
+        other = replace(golden, config=changed(golden.config, path, value * 4))
+        try:
+            verdict = judge(golden, answer(load(other), golden, chain("portable")))
+        except VtcoreError:  # refused is seen
+            continue
+        if verdict.error <= 2 * golden.tolerance:
+            unseen.add((golden.name, "/".join(path)))
+    assert unseen == {key for key in BLIND if key[0] == golden.name}
