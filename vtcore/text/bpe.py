@@ -34,7 +34,7 @@ def bpe(
 
     Without merges they are made from the order of the ids, as for a tiktoken vocabulary. `prefixed`: a text gets a space in front."""
     table = vocabulary.by_token()
-    pairs = _pairs(merges, vocabulary.source) if merges is not None else merges_by_rank(vocabulary)
+    pairs = vocabulary.pairs(vocabulary.ids(Kind.NORMAL)) if merges is None else _pairs(merges, vocabulary.source)
     with uncollected():
         model = models.BPE(
             vocab=table if splitter.raw else _with_aliases(table, vocabulary),
@@ -64,13 +64,6 @@ def _pairs(merges: Sequence[str], source: str) -> list[tuple[str, str]]:
             raise TokenizerError(f"{source}: merge {merge[:80]!r} is not two pieces with a space between")
         pairs.append((merge[:at], merge[at + 1 :]))
     return pairs
-
-
-def merges_by_rank(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """All pairs of tokens whose joined token exists, by its id: how tiktoken joins."""
-    pieces = [vocabulary.tokens[i] for i in vocabulary.ids(Kind.NORMAL)]
-    known = set(pieces)
-    return [(p[:k], p[k:]) for p in pieces for k in range(1, len(p)) if p[:k] in known and p[k:] in known]
 
 
 def _with_aliases(table: dict[str, int], vocabulary: Vocabulary) -> dict[str, int]:

@@ -76,10 +76,7 @@ def marked(vocabulary: Vocabulary) -> Vocabulary:
 def merges_by_score(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     """All pairs of normal pieces whose joined piece is normal too, the best score first; of one piece's, the longest left part first."""
     scores = _scores(vocabulary)
-    order = sorted(vocabulary.ids(Kind.NORMAL), key=lambda i: -scores[i])
-    pieces = [vocabulary.tokens[i] for i in order]
-    known = set(pieces)
-    return [(p[:k], p[k:]) for p in pieces for k in range(len(p) - 1, 0, -1) if p[:k] in known and p[k:] in known]
+    return vocabulary.pairs(sorted(vocabulary.ids(Kind.NORMAL), key=lambda i: -scores[i]))
 
 
 def _scores(vocabulary: Vocabulary) -> Any:

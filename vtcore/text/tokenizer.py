@@ -97,10 +97,10 @@ class Tokenizer:
         if chat_template is None:
             names = f"only templates named {', '.join(sorted(self.chat_templates))}" if self.chat_templates else "no chat template"
             raise TemplateError(f"the model has {names}: give one as chat_template, or a prompt as text")
+        own = set(self.chat_templates.values())
         source = self.chat_templates.get(chat_template, chat_template)
-        if source not in self._templates:
-            self._templates[source] = ChatTemplate(source, self.special.names)
-        return self._templates[source]
+        template = self._templates.get(source) or ChatTemplate(source, self.special.names)
+        return self._templates.setdefault(source, template) if source in own else template
 
     def encode_chat(
         self,

@@ -14,6 +14,7 @@ import tokenizers
 
 from vtcore.errors import TokenizerError
 
+LONGEST_PIECE, MOST_CHARACTERS = 1024, 1 << 25  # where pairs are made of every cut of every piece
 BYTE_NAME = re.compile(r"<0x[0-9A-F]{2}>")
 
 
@@ -56,6 +57,18 @@ class Vocabulary:
     def named(self, *kinds: Kind) -> dict[int, str]:
         """The tokens of some kinds by id."""
         return {i: self.tokens[i] for i in self.ids(*kinds)}
+
+    def pairs(self, order: Sequence[int]) -> list[tuple[str, str]]:
+        """All pairs of some tokens whose joined token is one of them too: those of the first token first, the longest left part first.
+
+        Raises TokenizerError where a token is so long, or all together, that this would take forever."""
+        pieces = [self.tokens[i] for i in order]
+        longest, total = max(map(len, pieces), default=0), sum(map(len, pieces))
+        if longest > LONGEST_PIECE or total > MOST_CHARACTERS:
+            bounds = f"up to {LONGEST_PIECE}, and {MOST_CHARACTERS} in all, are allowed"
+            raise TokenizerError(f"{self.source}: the longest token has {longest} characters, all have {total}; {bounds}")
+        known = set(pieces)
+        return [(p[:k], p[k:]) for p in pieces for k in range(len(p) - 1, 0, -1) if p[:k] in known and p[k:] in known]
 
     def by_token(self) -> dict[str, int]:
         """Ids by token. Raises TokenizerError for a token that comes twice."""
