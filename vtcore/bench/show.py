@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Iterator, Sequence
 
 from vtcore.bench.machine import BUSY
 from vtcore.bench.measured import Measured
 from vtcore.bench.run import Result
 from vtcore.bench.suite import OpTime
 
-WIDTH = 140  # where nobody knows how wide the reader's screen is
+LEFT = frozenset({"figure", "unit", "note", "op"})  # columns of words; numbers stand to the right
 SCALES = {"bytes": (1 << 20, "MiB")}  # unit -> what a person's unit holds of it, and its name
 
 
-def show(result: Result, console: Console | None = None) -> None:
+def show(result: Result) -> None:
     """Print all of it."""
-    out = console or Console(width=None if sys.stdout.isatty() else WIDTH)
     for line in headings(result):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        print(line)
     if result.figures:
-        out.print(figures_table(result.figures))
+        print("", *table(("figure", "median", "least", "most", "unit", "note"), figures_rows(result.figures)), sep="\n")
     for case, times in result.ops.items():
-        out.print(ops_table(case, times))
+        print(f"\nops of {case}, one by one", *table(("op", "calls", "us a call", "share"), ops_rows(times)), sep="\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of text: columns as wide as what they hold."""
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    for row in (columns, *rows):
+        cells = (t.ljust(w) if name in LEFT else t.rjust(w) for name, t, w in zip(columns, row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
 
 
 def headings(result: Result) -> list[str]:
@@ -47,29 +50,19 @@ def headings(result: Result) -> list[str]:
     return lines
 
 
-def figures_table(figures: Sequence[Measured]) -> Table:
+def figures_rows(figures: Sequence[Measured]) -> list[tuple[str, ...]]:
     """A row a figure: median, least and most of its runs."""
-    table = Table()
-    for name in ("figure", "median", "least", "most"):
-        table.add_column(name, justify="left" if name == "figure" else "right")
-    table.add_column("unit")
-    table.add_column("note", overflow="fold")
+    rows = []
     for f in figures:
         scale, unit = SCALES.get(f.unit, (1, f.unit))
-        values = ("-", "", "") if f.value is None else (text(v / scale) for v in (f.value, min(f.runs), max(f.runs)))
-        table.add_row(f.name, *values, unit, f.note)
-    return table
+        values = ("-", "", "") if f.value is None else tuple(text(v / scale) for v in (f.value, min(f.runs), max(f.runs)))
+        rows.append((f.name, *values, unit, f.note))
+    return rows
 
 
-def ops_table(case: str, times: Sequence[OpTime]) -> Table:
+def ops_rows(times: Sequence[OpTime]) -> list[tuple[str, ...]]:
     """A row an op, the longest first."""
-    table = Table(title=f"ops of {case}, one by one")
-    table.add_column("op")
-    for name in ("calls", "us a call", "share"):
-        table.add_column(name, justify="right")
-    for t in times:
-        table.add_row(t.op, str(t.calls), f"{1e6 * t.seconds / t.calls:.1f}", f"{t.share:.1%}")
-    return table
+    return [(t.op, str(t.calls), f"{1e6 * t.seconds / t.calls:.1f}", f"{t.share:.1%}") for t in times]
 
 
 def text(value: float) -> str:
