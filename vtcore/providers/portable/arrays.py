@@ -104,7 +104,7 @@ def walk(k: Lanes, shape: Sequence[Val], arrays: Sequence[tuple[Val, Sequence[Va
     arrays: (address, strides in elements, bytes of an element) each."""
     n0, n1, n2, n3 = shape
     blocks = (n3 + (BLOCK - 1)) // BLOCK
-    for task in k.range(*k.split(n0 * n1 * n2 * blocks)):
+    for task in k.share(n0 * n1 * n2 * blocks):
         row, start = task // blocks, task % blocks * BLOCK
         index = (row // n2 // n1, row // n2 % n1, row % n2, start)
         where = []

@@ -14,6 +14,7 @@ from vtcore.providers.portable.value import FLOATS, I8, I64, PTR, VOID, Operand,
 
 TABLE_WORDS = 64
 COUNTER = 48  # word of the table that holds the claim counter: a cache line of its own
+PIECES = 4  # that small tasks are cut into for each thread
 
 
 class Emitter:
@@ -125,21 +126,30 @@ class Emitter:
         context: AbstractContextManager[Any] = self.b.if_else(condition.v)
         return context
 
-    def split(self, n: Val) -> tuple[Val, Val]:
-        """This thread's static share [lo, hi) of n tasks."""
-        return n * self.thread // self.threads, n * (self.thread + 1) // self.threads
+    def claims(self, n: Val, chunk: Operand) -> Iterator[tuple[Val, Val]]:
+        """Parts [lo, hi) of n tasks, claimed from the table's counter, which the team sets back afterwards. Whoever comes late, or not
+        at all, only leaves more to the others."""
+        chunk, counter = self.lift(chunk), self.table + COUNTER * 8
+        lo = self.var(self.atomic("add", counter, chunk))
+        with self.loop(lambda: lo.get() < n):
+            now = lo.get()
+            yield now, self.min(now + chunk, n)
+            lo.set(self.atomic("add", counter, chunk))
 
     def claim(self, n: Val, chunk: Operand = 1) -> Iterator[Val]:
-        """Tasks claimed in chunks from the table's counter; the last thread to find it empty resets it for the next run."""
-        chunk = self.lift(chunk)
-        counter, limit = self.table + COUNTER * 8, (n + chunk - 1) // chunk
-        c = self.var(self.atomic("add", counter, 1))
-        with self.loop(lambda: c.get() < limit):
-            lo = c.get() * chunk
-            yield from self.range(lo, self.min(lo + chunk, n))
-            c.set(self.atomic("add", counter, 1))
-        with self.when(c.get().eq(limit + self.threads - 1)):
-            self.store(counter, self.lift(0), 8)
+        """Tasks, claimed in chunks."""
+        for lo, hi in self.claims(n, chunk):
+            yield from self.range(lo, hi)
+
+    def shares(self, n: Val, unit: int = 1) -> Iterator[tuple[Val, Val]]:
+        """Parts of n small tasks, in whole units: all at once for a thread alone, else a few for each."""
+        pieces = self.select(self.threads > 1, self.threads * PIECES, self.lift(1)) * unit
+        yield from self.claims(n, (n + pieces - 1) // pieces * unit)
+
+    def share(self, n: Val) -> Iterator[Val]:
+        """Small tasks, claimed in large chunks."""
+        for lo, hi in self.shares(n):
+            yield from self.range(lo, hi)
 
     # choosing
 

@@ -11,6 +11,7 @@ from vtcore.providers.portable.isa import Isa
 from vtcore.providers.portable.value import F32, I16, I32, I64, VOID, Operand, Type, Val, type_name, vec
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}  # bytes of an element
+UNIT = 64  # elements: parts of an array that threads share begin at multiples of it
 SWAP = 12582912.0  # 1.5 * 2^23: a float of a magnitude under 2^22 added to it is rounded to an integer, ties to even
 
 

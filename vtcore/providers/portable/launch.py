@@ -14,7 +14,7 @@ import numpy as np
 from vtcore.memory import HOST, Storage
 from vtcore.providers.portable.emit import TABLE_WORDS
 from vtcore.providers.portable.jit import Native
-from vtcore.providers.portable.team import BARRIER, ROW, Team
+from vtcore.providers.portable.team import ROW, Team
 from vtcore.quant.blocks import BlockFormat
 from vtcore.tensor import Tensor
 
@@ -25,14 +25,15 @@ ALIGNMENT = 128
 
 @dataclass(frozen=True)
 class Bound:
-    """One launch that can be repeated: a kernel, its filled table, and which bytes it reads and writes.
+    """One launch that can be repeated: a kernel, its filled table, which bytes it reads and writes, and whether threads share it.
 
-    Two of them need a barrier between them if one writes what the other touches."""
+    Two of them can't run at the same time if one writes what the other touches."""
 
     native: Native
     table: tuple[int, ...]
     reads: tuple[Span, ...]
     writes: tuple[Span, ...]
+    shared: bool
 
 
 Sink = Callable[[Bound, list[Storage]], None]  # a launch, and what its addresses lie in
@@ -47,20 +48,20 @@ class Launcher:
         start = -self._memory.ctypes.data % ALIGNMENT
         self._table: Any = self._memory[start : start + TABLE_WORDS * 8]
         self._row = self._memory[start + TABLE_WORDS * 8 :][: ROW * 8].view(np.int64)
-        self._row[1], self._row[2] = self._memory.ctypes.data + start, BARRIER
+        self._row[1], self._row[2] = self._memory.ctypes.data + start, 1
         self._row_view: Any = self._row.view(np.uint8)
         self._row_address = self._row.ctypes.data
         self._sink: Sink | None = None
 
-    def __call__(self, native: Native, words: Sequence[Word], threads: int | None = None) -> None:
-        """Run one kernel, and wait until all that it writes is there. threads: 1 for a task too small to share out."""
+    def __call__(self, native: Native, words: Sequence[Word], shared: bool = True) -> None:
+        """Run one kernel, and wait until all that it writes is there. A task too small to share out is the caller's alone."""
         table = table_of(native, words)
         with self.team.lock:
             _packer(len(table)).pack_into(self._table, 0, *table)
             _ADDRESS.pack_into(self._row_view, 0, native.address)
-            self.team.run(self._row_address, 1, threads)
+            self.team.run(self._row_address, 1, None if shared else 1)
             if self._sink is not None:
-                self._sink(bind(native, table, words), [w.storage for w in words if isinstance(w, Tensor)])
+                self._sink(bind(native, table, words, shared), [w.storage for w in words if isinstance(w, Tensor)])
 
     @contextmanager
     def record(self, sink: Sink) -> Iterator[None]:
@@ -82,12 +83,12 @@ def table_of(native: Native, words: Sequence[Word]) -> tuple[int, ...]:
     return tuple(table)
 
 
-def bind(native: Native, table: tuple[int, ...], words: Sequence[Word]) -> Bound:
+def bind(native: Native, table: tuple[int, ...], words: Sequence[Word], shared: bool) -> Bound:
     """A launch with the bytes that it reads and writes."""
     reads, writes = (
         tuple(span(w) for i in which if isinstance(w := words[i], Tensor) and w.size) for which in (native.reads, native.writes)
     )
-    return Bound(native, table, reads, writes)
+    return Bound(native, table, reads, writes, shared)
 
 
 def span(tensor: Tensor) -> Span:

@@ -109,7 +109,7 @@ def pack_dense(k: Lanes, w: Val, rows: Val, columns: Val, row_step: Val, column_
     height, size = 2 * k.lanes, SIZES[dtype]
     element = I32 if size == 4 else I16
     panels = (rows + (height - 1)) // height
-    for task in k.range(*k.split(panels * height)):
+    for task in k.share(panels * height):
         source = w + k.min(task, rows - 1) * row_step * size
         target = out + (task // height * columns * height + task % height) * size
         for i in k.range(columns):
@@ -121,7 +121,7 @@ def pack_blocks(k: Lanes, w: Val, rows: Val, blocks: Val, row_bytes: Val, out: V
     """Raw rows of blocks to panels; rows that don't exist repeat the last one."""
     layout, height = layout_of(kind), 2 * k.lanes
     panels = (rows + (height - 1)) // height
-    for task in k.range(*k.split(panels * blocks)):
+    for task in k.share(panels * blocks):
         block = out + task * layout.block_bytes(k)
         for r in k.range(height):
             row = k.min(task // blocks * height + r, rows - 1)
@@ -140,7 +140,7 @@ def pack_codes(k: Lanes, codes: Val, heads: Val, rows: Val, blocks: Val, first: 
     """Codes int8 [rows, 32 blocks] and heads float32 [rows, blocks, heads] to panels from the first-th on."""
     layout, height = layout_of(kind), 2 * k.lanes
     panels = (rows + (height - 1)) // height
-    for task in k.range(*k.split(panels * blocks)):
+    for task in k.share(panels * blocks):
         block = out + (first * blocks + task) * layout.block_bytes(k)
         for r in k.range(height):
             at = k.min(task // blocks * height + r, rows - 1) * blocks + task % blocks

@@ -19,7 +19,7 @@ from vtcore.providers.portable.object_cache import ObjectCache
 from vtcore.providers.portable.replay import Replay
 from vtcore.providers.portable.team import Team
 
-SMALL = 1 << 15  # work (about one float each) below which sharing it out costs more than it gains
+SMALL = 1 << 13  # work (about one float each, 2 us in all) below which sharing it out costs more than it gains
 
 
 class Portable(Provider):
@@ -44,7 +44,7 @@ class Portable(Provider):
 
     def launch(self, kernel: Kernel, words: Sequence[Word], work: int, /, **static: Static) -> None:
         """Run a kernel: the words of its table in order, how much it does (is it worth sharing out?), what is static by name."""
-        self.launcher(self.jit.native(kernel, static), words, None if work >= SMALL else 1)
+        self.launcher(self.jit.native(kernel, static), words, work >= SMALL)
 
     def prepare(self, op: Op, weight: Any) -> None:
         """Repack a weight for the op that will read it: once, in parallel, kept with the weight's storage."""

@@ -24,7 +24,7 @@ REGISTERS = 8  # of one task, each combined by itself. With more, LLVM reorders 
 def read_all(k: Lanes, x: Val, tasks: Val, y: Val) -> None:
     """y[thread] = all int32 of the thread's share of x, combined by exclusive or. A task is REGISTERS of them."""
     sums = [k.var(k.ints(0), k.VI) for _ in range(REGISTERS)]
-    for task in k.range(*k.split(tasks)):
+    for task in k.share(tasks):
         at = x + task * (REGISTERS * k.width)
         for i, total in enumerate(sums):
             total.set(total.get() ^ k.load(at + i * k.width, k.VI))

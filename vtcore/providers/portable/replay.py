@@ -1,4 +1,4 @@
-"""Recorded launches as the rows of one native call: each with a table of its own, and a barrier only where one is needed."""
+"""Recorded launches as the rows of one native call: each with a table of its own; threads meet only where they must."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from vtcore.providers.portable.emit import TABLE_WORDS
 from vtcore.providers.portable.launch import ALIGNMENT, Bound, Span
-from vtcore.providers.portable.team import BARRIER, ROW, Team
+from vtcore.providers.portable.team import ROW, Team
 
 
 class Replay:
@@ -21,32 +21,37 @@ class Replay:
         start = -memory.ctypes.data % ALIGNMENT
         self._tables = memory[start : start + n * TABLE_WORDS * 8].view(np.int64).reshape(n, TABLE_WORDS)
         self._rows = np.zeros((n, ROW), np.int64)
-        for i, (launch, barrier) in enumerate(zip(launches, barriers(launches), strict=True)):
+        for i, launch in enumerate(launches):
             self._tables[i, : len(launch.table)] = launch.table
-            self._rows[i, :3] = launch.native.address, self._tables[i].ctypes.data, BARRIER * barrier
+            self._rows[i, :2] = launch.native.address, self._tables[i].ctypes.data
+        first = 0
+        for length in phases(launches):
+            self._rows[first, 2] = length if launches[first].shared else 0
+            first += length
         self._address = self._rows.ctypes.data
 
     def __call__(self) -> None:
         self.team.run(self._address, len(self._rows))
 
 
-def barriers(launches: Sequence[Bound]) -> Iterator[bool]:
-    """Whether all threads must meet after each launch: when the next one touches what was written since the last meeting, or writes
-    what was read. Always after the last."""
-    read, written = _Spans(), _Spans()
-    for launch, following in zip(launches, [*launches[1:], None], strict=True):
-        for span in launch.reads:
-            read.add(span)
-        for span in launch.writes:
-            written.add(span)
-        meets = (
-            following is None
-            or any(map(written.touches, (*following.reads, *following.writes)))
-            or any(map(read.touches, following.writes))
-        )
-        yield meets
-        if meets:
-            read, written = _Spans(), _Spans()
+def phases(launches: Sequence[Bound]) -> Iterator[int]:
+    """Cut the launches into runs that all threads may do without meeting in between: their lengths.
+
+    A launch that isn't shared is alone in its phase. Of the others, none writes what another of its phase touches."""
+    length, read, written = 0, _Spans(), _Spans()
+    for launch in launches:
+        clash = any(map(written.touches, (*launch.reads, *launch.writes))) or any(map(read.touches, launch.writes))
+        if length and (clash or not launch.shared):
+            yield length
+            length, read, written = 0, _Spans(), _Spans()
+        if not launch.shared:
+            yield 1
+            continue
+        length += 1
+        read.update(launch.reads)
+        written.update(launch.writes)
+    if length:
+        yield length
 
 
 class _Spans:
@@ -60,6 +65,11 @@ class _Spans:
         """Whether any address of the span is in the set."""
         i = bisect_left(self._begins, span[1])
         return i > 0 and self._ends[i - 1] > span[0]
+
+    def update(self, spans: Sequence[Span]) -> None:
+        """Put spans in."""
+        for span in spans:
+            self.add(span)
 
     def add(self, span: Span) -> None:
         """Put a span in, joined with those that it meets."""

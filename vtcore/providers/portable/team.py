@@ -1,6 +1,10 @@
-"""The thread team: Python threads parked in a native loop. Each walks the same rows, and waits for the others where a row says so.
+"""The thread team: Python threads parked in a native loop, who help the caller's thread with the rows that are worth sharing.
 
-A row is int64[4]: the kernel's address, its table's address, flags, spare. A run is one native call, without the interpreter lock."""
+A row is int64[4]: the kernel's address, its table's address, how many rows from here on all threads do together (0: the caller's
+thread does this one alone), spare. A run is one native call, without the interpreter lock.
+
+Tasks of a row are claimed. A worker joins rows that are open, and the caller waits for those who have joined: never for a thread that
+the system has taken off its core in between. So a busy machine costs what it takes, and not a time slice at every meeting."""
 
 from __future__ import annotations
 
@@ -8,19 +12,21 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from vtcore.providers.portable.emit import COUNTER
 from vtcore.providers.portable.jit import Jit
 from vtcore.providers.portable.lanes import Lanes
 from vtcore.providers.portable.parking import Semaphores
 from vtcore.providers.portable.value import I64, Val, Var
 
 ROW = 4  # words of a row
-BARRIER = 1  # flag of a row: wait for all threads after it
-ARRIVED, GENERATION, JOB, WORKER = 0, 16, 32, 48  # words of the control block, each on cache lines of its own; 16 for every worker
-ROWS, LENGTH, STOP, YIELD, WAIT, POST = range(40, 46)
+STATE, WORKER = 0, 48  # words of the control block, each on cache lines of its own; 16 for every worker
+ROWS, LENGTH, STOP, YIELD, WAIT, POST = range(16, 22)
+OPEN, TURN = 1 << 16, 1 << 32  # of the state: below, how many workers are inside; whether rows are open to them; above, which time this is
 SPIN, PATIENCE = 200, 20000  # turns of a waiting loop before each gives its core away, and before a worker parks
 
 
@@ -35,64 +41,96 @@ def _relax(k: Lanes, control: Val, turns: Var) -> None:
         k.call_address(_word(k, control, YIELD))
 
 
-def _barrier(k: Lanes, control: Val, threads: Val) -> None:
-    with k.when(threads > 1):
-        generation = k.load_acquire(control + GENERATION * 8)
-        with k.either(k.atomic("add", control + ARRIVED * 8, 1).eq(threads - 1)) as (last, other):
-            with last:
-                k.atomic("xchg", control + ARRIVED * 8, 0)
-                k.atomic("add", control + GENERATION * 8, 1)
-            with other:
-                turns = k.var(0)
-                with k.loop(lambda: k.load_acquire(control + GENERATION * 8).eq(generation)):
-                    _relax(k, control, turns)
+def _state(k: Lanes, control: Val) -> Val:
+    return k.load_acquire(control + STATE * 8)
 
 
-def _walk(k: Lanes, control: Val, rows: Val, length: Val, thread: Val, threads: Val) -> None:
-    """The interpreter: all that a replayed op costs besides itself."""
+def _each(k: Lanes, rows: Val, length: Val, thread: Val, threads: Val) -> None:
     for i in k.range(length):
         row = rows + i * (ROW * 8)
         k.call_address(_word(k, row, 0), _word(k, row, 1), thread, threads)
-        with k.when((_word(k, row, 2) & BARRIER).eq(1)):
-            _barrier(k, control, threads)
+
+
+def _reset(k: Lanes, rows: Val, length: Val) -> None:
+    """All tasks can be claimed again."""
+    for i in k.range(length):
+        k.store(_word(k, rows + i * (ROW * 8), 1) + COUNTER * 8, k.lift(0), 8)
+
+
+def _together(k: Lanes, control: Val, rows: Val, length: Val, threads: Val) -> None:
+    """Open rows, do what is left of them, and wait for those who came."""
+    k.store(control + ROWS * 8, rows, 8)
+    k.store(control + LENGTH * 8, length, 8)
+    k.atomic("add", control + STATE * 8, TURN + OPEN)
+    _each(k, rows, length, k.lift(0), threads)
+    k.atomic("add", control + STATE * 8, -OPEN)
+    turns = k.var(0)
+    turns.set(0)
+    with k.loop(lambda: (_state(k, control) & (OPEN - 1)) > 0):
+        _relax(k, control, turns)
+
+
+def _walk(k: Lanes, control: Val, rows: Val, length: Val, threads: Val) -> None:
+    """The interpreter: all that a replayed op costs besides itself."""
+    i = k.var(0)
+    with k.loop(lambda: i.get() < length):
+        row = rows + i.get() * (ROW * 8)
+        shared = k.select(threads > 1, _word(k, row, 2), k.lift(0))
+        done = k.max(shared, 1)
+        with k.either(shared > 0) as (together, alone):
+            with together:
+                _together(k, control, row, shared, threads)
+            with alone:
+                _each(k, row, done, k.lift(0), k.lift(1))
+        _reset(k, row, done)
+        i.set(i.get() + done)
 
 
 def _build_run(name: str, jit: Jit) -> str:
-    """run(control, rows, length, threads), called by thread 0: publish, wake whoever is parked, take part. With one thread: just walk."""
+    """run(control, rows, length, threads), called by thread 0: wake whoever is parked, and walk. With one thread: just walk."""
     k = Lanes(name, jit.isa, 4)
     control, rows, length, threads = k.params
-    with k.when(threads > 1):
-        k.store(control + ROWS * 8, rows, 8)
-        k.store(control + LENGTH * 8, length, 8)
-        k.atomic("add", control + JOB * 8, 1)
-        for t in k.range(1, threads):
-            worker = control + (t * 16 + WORKER) * 8
-            with k.when(k.atomic("xchg", worker, 0).eq(1)):
-                k.call_address(_word(k, control, POST), _word(k, worker, 1), 1, 0)
-    _walk(k, control, rows, length, k.lift(0), threads)
+    for t in k.range(1, threads):
+        worker = control + (t * 16 + WORKER) * 8
+        with k.when(k.atomic("xchg", worker, 0).eq(1)):
+            k.call_address(_word(k, control, POST), _word(k, worker, 1), 1, 0)
+    _walk(k, control, rows, length, threads)
     return k.done()
 
 
 def _build_worker(name: str, jit: Jit) -> str:
-    """worker(control, thread, threads): wait for a job, do it, until told to stop."""
+    """worker(control, thread, threads): help with rows as they open, once each time, until told to stop."""
     k = Lanes(name, jit.isa, 3)
     control, thread, threads = k.params
-    me, seen = control + (thread * 16 + WORKER) * 8, k.var(0)
+    seen = k.var(0)
+
+    def idle() -> Val:
+        state = _state(k, control)
+        stale = (state >> 32).eq(seen.get()) | (state & OPEN).eq(0)
+        return stale & k.load_acquire(control + STOP * 8).eq(0)
+
     with k.loop(lambda: k.load_acquire(control + STOP * 8).eq(0)):
-        turns = k.var(0)
-        turns.set(0)
-        with k.loop(lambda: k.load_acquire(control + JOB * 8).eq(seen.get())):
-            _relax(k, control, turns)
-            with k.when(turns.get() > PATIENCE):
-                k.atomic("xchg", me, 1)
-                with k.when(k.load_acquire(control + JOB * 8).eq(seen.get())):  # a post may come first: then the next wait returns at once
-                    k.call_address(_word(k, control, WAIT), _word(k, me, 1), -1)
-                k.atomic("xchg", me, 0)
-                turns.set(0)
-        seen.set(seen.get() + 1)
-        with k.when(k.load_acquire(control + STOP * 8).eq(0)):
-            _walk(k, control, _word(k, control, ROWS), _word(k, control, LENGTH), thread, threads)
+        _wait(k, control, thread, idle)
+        state = k.atomic("add", control + STATE * 8, 1)
+        with k.when((state & OPEN).eq(OPEN)):
+            seen.set(state >> 32)
+            _each(k, _word(k, control, ROWS), _word(k, control, LENGTH), thread, threads)
+        k.atomic("add", control + STATE * 8, -1)
     return k.done()
+
+
+def _wait(k: Lanes, control: Val, thread: Val, idle: Callable[[], Val]) -> None:
+    """Spin, then give way, then park, while there is nothing to do."""
+    me, turns = control + (thread * 16 + WORKER) * 8, k.var(0)
+    turns.set(0)
+    with k.loop(idle):
+        _relax(k, control, turns)
+        with k.when(turns.get() > PATIENCE):
+            k.atomic("xchg", me, 1)
+            with k.when(idle()):  # a post may come first: then the next wait returns at once
+                k.call_address(_word(k, control, WAIT), _word(k, me, 1), -1)
+            k.atomic("xchg", me, 0)
+            turns.set(0)
 
 
 class _Crew:
@@ -133,7 +171,7 @@ class Team:
         _TEAMS.add(self)
 
     def run(self, rows: int, length: int, threads: int | None = None) -> None:
-        """Walk `length` rows at an address, on all threads or on the caller's alone; the last row must have the barrier flag."""
+        """Walk `length` rows at an address: the shared ones on all threads, or all on the caller's alone."""
         with self.lock:
             crew = self._crew or self._start()
             self._run(crew.control, rows, length, threads or self.threads)

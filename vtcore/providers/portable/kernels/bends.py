@@ -7,7 +7,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable import maths
 from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.lanes import SIZES, Lanes
+from vtcore.providers.portable.lanes import SIZES, UNIT, Lanes
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import Val
 from vtcore.tensor import Tensor, empty
@@ -19,23 +19,23 @@ NEAR = 0.34  # where the polynomial of exp is good: up to ln(2) / 2
 @kernel("x n limit:f -> y")
 def clamped(k: Lanes, x: Val, n: Val, limit: Val, y: Val, *, dtype: str) -> None:
     """y = x within -limit and limit; what is not a number stays so."""
-    lo, hi = k.split(n)
     top = k.splat(limit)
-    for i, count in k.vectors(hi - lo):
-        v = k.floats(x + (lo + i) * SIZES[dtype], dtype, count)
-        v = k.select(v > top, top, k.select(v < -top, -top, v))
-        k.put(y + (lo + i) * 4, v, "float32", count)
+    for lo, hi in k.shares(n, UNIT):
+        for i, count in k.vectors(hi - lo):
+            v = k.floats(x + (lo + i) * SIZES[dtype], dtype, count)
+            v = k.select(v > top, top, k.select(v < -top, -top, v))
+            k.put(y + (lo + i) * 4, v, "float32", count)
 
 
 @kernel("x rise fall slope eps n -> y")
 def bent(k: Lanes, x: Val, rise: Val, fall: Val, slope: Val, eps: Val, n: Val, y: Val, *, dtype: str) -> None:
     """y = xielu(x); the four numbers are float32 in memory."""
-    lo, hi = k.split(n)
     up, down, line, edge = (k.splat(k.number(address)) for address in (rise, fall, slope, eps))
-    for i, count in k.vectors(hi - lo):
-        v = k.floats(x + (lo + i) * SIZES[dtype], dtype, count)
-        low = _fall(k, v, k.select(v > edge, edge, v)) * (line + down)
-        k.put(y + (lo + i) * 4, k.fma(v, line, k.select(v > 0.0, v * v * up, low)), "float32", count)
+    for lo, hi in k.shares(n, UNIT):
+        for i, count in k.vectors(hi - lo):
+            v = k.floats(x + (lo + i) * SIZES[dtype], dtype, count)
+            low = _fall(k, v, k.select(v > edge, edge, v)) * (line + down)
+            k.put(y + (lo + i) * 4, k.fma(v, line, k.select(v > 0.0, v * v * up, low)), "float32", count)
 
 
 def _fall(k: Lanes, v: Val, m: Val) -> Val:

@@ -30,7 +30,7 @@ def take_dense(k: Lanes, table: Val, ids: Val, count: Val, rows: Val, columns: V
                *, dtype: str, ids_dtype: str, even: bool) -> None:  # fmt: skip
     """y[i] = float32(table[ids[i]]); `even` where the values of a row are neighbours."""
     size = SIZES[dtype]
-    for i in k.range(*k.split(count)):
+    for i in k.share(count):
         source, target = table + _row(k, ids, i, rows, ids_dtype) * row_step * size, y + i * columns * 4
         if even:
             for c, part in k.vectors(columns):
@@ -45,7 +45,7 @@ def take_blocks(k: Lanes, table: Val, ids: Val, count: Val, rows: Val, blocks: V
                 *, kind: str, ids_dtype: str) -> None:  # fmt: skip
     """y[i] = the values of raw row ids[i]."""
     layout = layout_of(kind)
-    for i in k.range(*k.split(count)):
+    for i in k.share(count):
         source = table + _row(k, ids, i, rows, ids_dtype) * row_bytes
         for b in k.range(blocks):
             raw = source + b * layout.nbytes
@@ -61,7 +61,7 @@ def take_blocks(k: Lanes, table: Val, ids: Val, count: Val, rows: Val, blocks: V
 def take_codes(k: Lanes, panels: Val, ids: Val, count: Val, rows: Val, blocks: Val, y: Val, *, kind: str, ids_dtype: str) -> None:
     """y[i] = the values of row ids[i] of panels of 8-bit codes."""
     layout, height = layout_of(kind), 2 * k.lanes
-    for i in k.range(*k.split(count)):
+    for i in k.share(count):
         row = _row(k, ids, i, rows, ids_dtype)
         for b in k.range(blocks):
             block = panels + (row // height * blocks + b) * layout.block_bytes(k) + row % height * 4

@@ -117,7 +117,7 @@ def _multiply_add(k: Lanes, sums: list[Var], weights: list[Val], at: list[Val]) 
 @kernel("x count -> sums")
 def part_sums(k: Lanes, x: Val, count: Val, sums: Val, *, width: int) -> None:
     """The sums of every `width` neighbours, pairs first."""
-    for i in k.range(*k.split(count)):
+    for i in k.share(count):
         v = k.floats(x + i * (width * 4), "float32", lanes=width)
         k.put_number(sums + i * 4, k.hsum(v))
 
@@ -132,7 +132,7 @@ def exact(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
     bias, bias_dtype = readable_bias(p, bias)
     t = tiling(p, rows_of(x), panels.rows)
     tail: list[Word] = [bias, panels.rows, _steps(panels), t.big, t.small, t.panels, t.chunk, out]
-    work = x.size * panels.rows // 16
+    work = x.size * panels.rows // 8
     if not isinstance(weight.dtype, BlockFormat):
         p.launch(linear_dense, [x, panels.data, *tail], work, dtype=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     else:

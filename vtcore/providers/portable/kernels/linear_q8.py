@@ -42,7 +42,7 @@ def activation_bytes(k: Lanes, layout: Layout) -> int:
 def round_activations(k: Lanes, x: Val, blocks: Val, q: Val, *, kind: str) -> None:
     """Contiguous float32 to activation blocks."""
     layout = layout_of(kind)
-    for b in k.range(*k.split(blocks)):
+    for b in k.share(blocks):
         block = q + b * activation_bytes(k, layout)
         values = [k.floats(x + b * 128 + i * k.width) for i in range(32 // k.lanes)]
         scale, divisor, usable = _scale(k, values)
@@ -166,7 +166,7 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     p.launch(round_activations, [x, blocks, q], x.size * 4, kind=panels.kind)
     t = tiling(p, rows_of(x), panels.rows)
     words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, t.big, t.small, t.panels, t.chunk, out]
-    p.launch(linear_rounded, words, x.size * panels.rows // 32, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
+    p.launch(linear_rounded, words, x.size * panels.rows // 8, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     return out
 
 

@@ -9,7 +9,7 @@ from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import dtype_of, float32_rows, not_float, rows_of
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.lanes import SIZES, Lanes
+from vtcore.providers.portable.lanes import SIZES, UNIT, Lanes
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, F64, Val, vec
 from vtcore.tensor import Tensor, empty
@@ -19,7 +19,7 @@ from vtcore.tensor import Tensor, empty
 def root_mean_square(k: Lanes, x: Val, weight: Val, width: Val, groups: Val, parts: Val, divisor: Val, eps: Val, offset: Val, y: Val,
                      *, weight_dtype: str) -> None:  # fmt: skip
     """y = x / sqrt(sum(x^2) / divisor + eps) * (offset + weight), for each of `parts` runs of `width`; weight_dtype "" for no weight."""
-    for part in k.range(*k.split(parts)):
+    for part in k.share(parts):
         at, to, column = x + part * width * 4, y + part * width * 4, part % groups * width
         total = _sum(k, at, width, lambda v, count: v * v)
         scale = k.splat(_inverse_root(k, total / divisor + eps))
@@ -31,10 +31,10 @@ def root_mean_square(k: Lanes, x: Val, weight: Val, width: Val, groups: Val, par
 @kernel("x y n -> z")
 def add_flat(k: Lanes, x: Val, y: Val, n: Val, z: Val, *, x_dtype: str, y_dtype: str) -> None:
     """z = x + y, all contiguous."""
-    lo, hi = k.split(n)
-    for i, count in k.vectors(hi - lo):
-        v = k.floats(x + (lo + i) * SIZES[x_dtype], x_dtype, count) + k.floats(y + (lo + i) * SIZES[y_dtype], y_dtype, count)
-        k.put(z + (lo + i) * 4, v, "float32", count)
+    for lo, hi in k.shares(n, UNIT):
+        for i, count in k.vectors(hi - lo):
+            v = k.floats(x + (lo + i) * SIZES[x_dtype], x_dtype, count) + k.floats(y + (lo + i) * SIZES[y_dtype], y_dtype, count)
+            k.put(z + (lo + i) * 4, v, "float32", count)
 
 
 @kernel("x weight bias width rows eps:d -> y")
@@ -42,7 +42,7 @@ def standardised(k: Lanes, x: Val, weight: Val, bias: Val, width: Val, rows: Val
                  *, weight_dtype: str, bias_dtype: str) -> None:  # fmt: skip
     """y = (x - mean) / sqrt(variance + eps) * weight + bias, row by row."""
     n = width.cast("sitofp", F64)
-    for row in k.range(*k.split(rows)):
+    for row in k.share(rows):
         at, to = x + row * width * 4, y + row * width * 4
         mean = k.splat(_sum(k, at, width, lambda v, count: v) / n)
         variance = _sum(k, at, width, partial(_squared_distance, k, mean)) / n

@@ -20,7 +20,7 @@ def write(k: Lanes, values: Val, slots: Val, tokens: Val, page: Val, heads: Val,
           *, dtype: str, even: bool, ints: str) -> None:  # fmt: skip
     """Heads are shared out, not tokens: of a slot that is named twice the last token counts. even: columns lie side by side."""
     size = SIZES[dtype]
-    for h in k.range(*k.split(heads)):
+    for h in k.share(heads):
         for t in k.range(tokens):
             slot = k.integer(slots + t * SIZES[ints], ints)
             with k.when(slot > -1):

@@ -19,7 +19,7 @@ COST = 20  # work of a position
 @kernel("positions n period shift rate:f -> y")
 def growth(k: Lanes, positions: Val, n: Val, period: Val, shift: Val, rate: Val, y: Val, *, dtype: str) -> None:
     """y = 1 + rate * log(1 + (position + shift) // period)."""
-    for i in k.range(*k.split(n)):
+    for i in k.share(n):
         periods = (k.integer(positions + i * SIZES[dtype], dtype) + shift) // period
         k.store(y + i * 4, maths.log(k, (periods + 1).cast("sitofp", F32)) * rate + 1.0)
 

@@ -21,7 +21,7 @@ def angles(k: Lanes, positions: Val, frequencies: Val, axes: Val, tokens: Val, h
            *, size: int, axes_size: int) -> None:  # fmt: skip
     """y[t] = cosines, then sines. The angle is rounded to float32, and turned in float64. size: bytes of an integer."""
     ints = {4: "int32", 8: "int64"}
-    for t in k.range(*k.split(tokens)):
+    for t in k.share(tokens):
         for f in k.range(half):
             row = k.integer(axes + f * axes_size, ints[axes_size]) * tokens if axes_size else k.lift(0)
             position = k.integer(positions + (row + t) * size, ints[size])
@@ -36,7 +36,7 @@ def angles(k: Lanes, positions: Val, frequencies: Val, axes: Val, tokens: Val, h
 def turn(k: Lanes, x: Val, angles: Val, tokens: Val, heads: Val, width: Val, half: Val, token_stride: Val, head_stride: Val, y: Val,
          *, interleaved: bool, inverse: bool) -> None:  # fmt: skip
     """The first 2 * half channels of every head by their angles; the others as they are."""
-    for part in k.range(*k.split(tokens * heads)):
+    for part in k.share(tokens * heads):
         t, h = part // heads, part % heads
         source, target = x + (t * token_stride + h * head_stride) * 4, y + part * width * 4
         cos = angles + t * half * 8

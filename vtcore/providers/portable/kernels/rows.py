@@ -22,7 +22,7 @@ LAST = 0x7FFFFFFF  # an index behind all others
 @kernel("x width rows -> y")
 def shares(k: Lanes, x: Val, width: Val, rows: Val, y: Val, *, logarithm: bool) -> None:
     """softmax, or log_softmax, of contiguous float32 rows."""
-    for row in k.range(*k.split(rows)):
+    for row in k.share(rows):
         at, to = x + row * width * 4, y + row * width * 4
         top = _finite_top(k, _top(k, at, width))
         total = k.var(k.const(0.0))
@@ -65,7 +65,7 @@ def _finite_top(k: Lanes, top: Val) -> Val:
 @kernel("x width rows -> y")
 def largest(k: Lanes, x: Val, width: Val, rows: Val, y: Val) -> None:
     """The index of each row's largest value, the lowest on ties; of the first that is not a number, where there is one."""
-    for row in k.range(*k.split(rows)):
+    for row in k.share(rows):
         at = x + row * width * 4
         top = _top(k, at, width)
         where, nowhere = k.var(k.ints(LAST)), k.var(k.ints(LAST))
