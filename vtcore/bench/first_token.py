@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vtcore.errors import VtcoreError
 
@@ -18,11 +18,13 @@ def command(model: str, options: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "vtcore", "run", model, PROMPT, "--raw", "--max-tokens", "1", *options]
 
 
-def seconds_to_output(arguments: Sequence[str]) -> float:
+def seconds_to_output(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> float:
     """Seconds from a process's start to the first byte that it prints. Raises VtcoreError with what it says where it fails."""
     with tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
-        with subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as child:
+        with subprocess.Popen(
+            arguments, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, bufsize=0
+        ) as child:
             assert child.stdout is not None
             first = child.stdout.read(1)
             seconds = time.perf_counter() - start
