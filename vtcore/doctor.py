@@ -9,7 +9,9 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from vtcore.available import available_memory
 from vtcore.errors import VtcoreError
+from vtcore.memory_plan import gib
 from vtcore.providers import ProviderOptions, find, names
 
 PACKAGES = (
@@ -67,6 +69,7 @@ def examine() -> list[Finding]:
     rows = [Finding("versions", "python", f"{platform.python_version()}, {platform.platform()}")]
     rows += [Finding("versions", name, _version(name), _installed(name)) for name in PACKAGES]
     rows += _processor()
+    rows.append(_memory())
     rows.append(Finding("files", "cache", f"{cache_directory()} (VTCORE_CACHE chooses another)"))
     rows += [_provider(name) for name in names()]
     rows += [_missing(m) for m in NOT_HERE if m.name not in names()]
@@ -104,6 +107,11 @@ def _processor() -> list[Finding]:
     rows.append(Finding("processor", "features", told))
     rows.append(Finding("processor", "threads", f"{threads()} for this process, of {os.cpu_count()}"))
     return rows
+
+
+def _memory() -> Finding:
+    free = available_memory()
+    return Finding("processor", "memory", "unknown" if free is None else f"{gib(free)} that this process may still use")
 
 
 def _provider(name: str) -> Finding:

@@ -9,7 +9,7 @@ from vtcore.errors import ProviderUnavailableError
 def test_it_names_versions_processor_and_every_provider(capsys):
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    for part in ("python", "numpy", "llvmlite", "architecture", "threads", "VTCORE_CACHE"):
+    for part in ("python", "numpy", "llvmlite", "architecture", "threads", "memory", "VTCORE_CACHE"):
         assert part in text
     for name in (*providers.names(), "opencl", "vulkan", "cuda", "metal"):
         assert f" {name} " in text

@@ -78,3 +78,10 @@ def test_every_command_explains_itself(capsys):
             cli.main([command, "--help"])
         assert stopped.value.code == 0
         assert f"usage: vtcore {command}" in capsys.readouterr().out
+
+
+def test_a_terminal_that_knows_only_ascii_gets_question_marks(chat_model):
+    done = vtcore("run", chat_model, "hi", "--max-tokens", "80", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "?" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import sys
 import traceback
@@ -33,6 +34,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns 0, or 1 for an error, 2 for a wrong argument, 130 after Ctrl-C, 141 where nobody reads the output."""
     args = parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that can't show a character shows a question mark
     try:
         args.command(args)
         sys.stdout.flush()
