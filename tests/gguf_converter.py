@@ -11,12 +11,14 @@ from typing import Any
 import gguf
 import numpy as np
 
+from tests import gguf_families
+from tests.gguf_families import FAMILIES, llama3_divisors, paired
 from vtcore.conformance.golden import Golden
 
 ARCHITECTURES = {
     "LlamaForCausalLM": "llama", "InternLM3ForCausalLM": "llama", "MistralForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3", "SmolLM3ForCausalLM": "smollm3", "Phi3ForCausalLM": "phi3", "GraniteForCausalLM": "granite",
-    "GemmaForCausalLM": "gemma", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3",
+    "GemmaForCausalLM": "gemma", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3", **FAMILIES,
 }  # fmt: skip
 PAIRED = {"llama", "smollm3", "granite"}  # q and k are permuted
 PLUS_ONE = {"gemma", "gemma2", "gemma3"}
@@ -37,9 +39,17 @@ def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = Fal
     """Write the file: matrices as `kind`, all else in float32. `lossy`: in float32 too, as what is left of them in that kind."""
     config, name = golden.config, ARCHITECTURES[golden.architecture]
     writer = gguf.GGUFWriter(path, name)
-    add_numbers(writer, config)
-    add_special(writer, name, config)
-    for tensor, value in tensors(golden, name):
+    if golden.architecture in FAMILIES:
+        gguf_families.add_numbers(writer, name, config)
+        made = list(gguf_families.tensors(writer, golden, name))
+    else:
+        add_numbers(writer, config)
+        add_special(writer, name, config)
+        made = list(tensors(golden, name))
+    architecture = next(a for a, text in gguf.MODEL_ARCH_NAMES.items() if text == name)
+    names = gguf.get_tensor_name_map(architecture, 16)
+    for old, value in made:
+        tensor = old if old.startswith("rope_f") else names.get_name(old, try_suffixes=(".weight", ".bias"))
         if value.ndim > 1 and lossy:
             writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
         elif value.ndim > 1 and kind is not Type.F32:
@@ -99,8 +109,6 @@ def add_special(writer: gguf.GGUFWriter, name: str, c: dict[str, Any]) -> None:
 
 def tensors(golden: Golden, name: str) -> Iterator[tuple[str, np.ndarray]]:
     c = golden.config
-    architecture = next(a for a, text in gguf.MODEL_ARCH_NAMES.items() if text == name)
-    names = gguf.get_tensor_name_map(architecture, c["num_hidden_layers"])
     for old, value in golden.weights().items():
         if name in PAIRED and "q_proj" in old:
             value = paired(value, c["num_attention_heads"])
@@ -108,33 +116,10 @@ def tensors(golden: Golden, name: str) -> Iterator[tuple[str, np.ndarray]]:
             value = paired(value, c["num_key_value_heads"])
         elif name in PLUS_ONE and old.endswith("norm.weight"):
             value = value + 1
-        yield names.get_name(old, try_suffixes=(".weight", ".bias")), value
+        yield old, value
     rope = c["rope_parameters"]
     if rope.get("rope_type") == "llama3":
-        yield "rope_freqs.weight", divisors(c, rope)
+        yield "rope_freqs.weight", llama3_divisors(c, rope)
     if rope.get("rope_type") == "longrope":
         yield "rope_factors_long.weight", np.array(rope["long_factor"], np.float32)
         yield "rope_factors_short.weight", np.array(rope["short_factor"], np.float32)
-
-
-def paired(value: np.ndarray, heads: int) -> np.ndarray:
-    """Each head's halves as neighbours."""
-    width = value.shape[0] // heads
-    return value.reshape(heads, 2, width // 2, *value.shape[1:]).swapaxes(1, 2).reshape(value.shape)
-
-
-def divisors(c: dict[str, Any], rope: dict[str, Any]) -> np.ndarray:
-    """By how much each frequency of Llama 3 is divided."""
-    head = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
-    original, factor = rope["original_max_position_embeddings"], rope["factor"]
-    out = []
-    for i in range(0, head, 2):
-        wavelength = 2 * math.pi * rope["rope_theta"] ** (i / head)
-        if wavelength < original / rope["high_freq_factor"]:
-            out.append(1.0)
-        elif wavelength > original / rope["low_freq_factor"]:
-            out.append(factor)
-        else:
-            smooth = (original / wavelength - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
-            out.append(1 / ((1 - smooth) / factor + smooth))
-    return np.array(out, np.float32)

@@ -18,7 +18,7 @@ ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_pro
 BIASES = {"attention_bias": ATTENTION, "qkv_bias": ATTENTION[:3], "mlp_bias": MLP}  # which weights have one if a flag is true
 NUMBERS = (
     "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
-    "clip_qkv", "alibi_bias_max",
+    "alibi_bias_max",
 )  # fmt: skip
 INTEGERS = ("intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim")
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
@@ -113,6 +113,8 @@ def _check_rest(f: Fields, layers: int) -> None:
     """What families read from `rest` by itself."""
     for key in filter(f.has, NUMBERS):
         f.number(key, above=True)
+    if f.has("clip_qkv"):
+        f.number("clip_qkv")
     for key in filter(f.has, INTEGERS):
         f.integer(key)
     for key in filter(f.has, SWITCHES):

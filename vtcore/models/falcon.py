@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vtcore.models.decoder import Decoder, ModelConfig, Names, architecture
+from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Step, architecture
 from vtcore.models.fields import Json
 from vtcore.models.fused import GROUPED, qkv
-from vtcore.models.parallel import OneNorm, TwoNorms
+from vtcore.models.parallel import OneNorm
 from vtcore.models.plain import Plain
+from vtcore.ops import add
 
 
 @architecture("FalconForCausalLM", gguf=("falcon",))
@@ -33,5 +34,7 @@ class Falcon(OneNorm, Plain):
         return super().read_config(raw | one, max_model_len, **source)
 
 
-class FalconTwoNorms(TwoNorms, Falcon):
-    names: ClassVar[Names] = Falcon.names | {"input_layernorm": "ln_attn", "post_attention_layernorm": "ln_mlp"}
+class FalconTwoNorms(Falcon):
+    def layer(self, w: Layer, x: Array, step: Step) -> Array:
+        a = self.attend(w, self.norm(x, w.ln_attn), step)
+        return add(x, add(a, self.mlp(w, self.norm(x, w.ln_mlp), step)))

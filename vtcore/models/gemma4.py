@@ -4,7 +4,7 @@ each layer's output; layers that see all have wider heads, and (31B) keys as val
 from dataclasses import replace
 from typing import ClassVar
 
-from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, architecture, heads
+from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, Stored, architecture, heads
 from vtcore.models.fields import Json
 from vtcore.models.gemma2 import Gemma2
 from vtcore.models.llama import Llama
@@ -15,7 +15,7 @@ from vtcore.ops import mul, rms_norm
 
 @architecture("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", gguf=("gemma4",))
 class Gemma4(SharedKV, PerLayer, Gemma2):
-    names: ClassVar[Names] = Llama.names
+    names: ClassVar[Names] = Llama.names | {"layer_scalar": Stored("layer_scalar", bare=True)}
     only: ClassVar[Json] = {"enable_moe_block": False, "use_bidirectional_attention": "vision"}
     defaults: ClassVar[Json] = {
         "attention_multiplier": 1.0, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
@@ -25,10 +25,11 @@ class Gemma4(SharedKV, PerLayer, Gemma2):
 
     def layer_config(self, index: int) -> ModelConfig:
         c, rest = super().layer_config(index), self.config.rest
-        if c.window or index in self.config.overrides:
+        if c.window:
             return c
         few = rest.get("num_global_key_value_heads") if c.attention_k_eq_v else None
-        return replace(c, head_dim=rest.get("global_head_dim") or c.head_dim, kv_heads=few or c.kv_heads)
+        wide: Json = {"head_dim": rest.get("global_head_dim") or c.head_dim, "kv_heads": few or c.kv_heads}
+        return replace(c, **wide | self.config.overrides.get(index, {}))
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         return mul(super().layer(w, x, step), w.layer_scalar)

@@ -12,6 +12,8 @@ from vtcore.errors import ConfigError
 from vtcore.formats.metadata import Metadata
 from vtcore.models.config import LAYERS
 from vtcore.models.fields import Json
+from vtcore.models.gguf_special import READERS
+from vtcore.models.rope_config import turning
 from vtcore.models.weights import Weights
 
 WORDS = {
@@ -21,7 +23,8 @@ WORDS = {
     "attention.sliding_window": "sliding_window", "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping", "attention.scale": "attention_multiplier",
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
-    "rope.freq_base": "rope_theta", "rope.freq_base_swa": "rope_local_base_freq",
+    "rope.freq_base": "rope_theta", "rope.freq_base_swa": "rope_local_base_freq", "use_parallel_residual": "use_parallel_residual",
+    "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
 }  # fmt: skip
 PER_LAYER = {"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size"}
 SCALING = {
@@ -49,9 +52,10 @@ def as_hf(m: Metadata, weights: Weights) -> tuple[Json, Mapping[str, str]]:
         raw["vocab_size"] = table.shape[0]
     raw["tie_word_embeddings"] = "output.weight" not in weights.tensors
     if (turned := m.integer(f"{name}.rope.dimension_count", 0)) and (width := _head_dim(raw)):
-        raw["partial_rotary_factor"] = turned / width
+        raw["partial_rotary_factor"] = turning(turned, width)
     raw["rope_scaling"] = _scaling(m, name, weights)
-    return raw | SPECIAL.get(name, _nothing_special)(raw), spelled
+    raw |= SPECIAL.get(name, _nothing_special)(raw)
+    return raw | (READERS[name](raw, m, weights) if name in READERS else {}), spelled
 
 
 def _per_layer(m: Metadata, name: str, layers: int) -> Json:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Network
+from vtcore.models.fused import QKV, STACKED
 from vtcore.models.gemma import PLUS_ONE
-from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored
+from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned
 
 PREFIX = "blk.{}."
-PATHS = {
-    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
-    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
-    "self_attn.qkv_proj": "attn_qkv", "self_attn.o_proj": "attn_output",
-    **{f"self_attn.{n}_proj": f"attn_{n}" for n in "qkv"}, **{f"self_attn.{n}_norm": f"attn_{n}_norm" for n in "qk"},
-    "mlp.gate_up_proj": "ffn_up", **{f"mlp.{n}_proj": f"ffn_{n}" for n in ("gate", "up", "down")},
+PATHS = {  # by the forward's name
+    "embed_tokens": "token_embd", "embed_positions": "position_embd", "embed_norm": "token_embd_norm", "norm": "output_norm",
+    "lm_head": "output", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "o_proj": "attn_output",
+    **{f"{n}_proj": f"attn_{n}" for n in "qkv"}, **{f"{n}_norm": f"attn_{n}_norm" for n in "qk"},
+    **{f"{n}_proj": f"ffn_{n}" for n in ("gate", "up", "down")},
 }  # fmt: skip
 
 
@@ -39,18 +39,32 @@ class Difference:
     done: frozenset[Fix] = frozenset()  # of the class's own fixes
 
 
-PAIRED = Difference(fixes={"q_proj": _halves("heads"), "k_proj": _halves("kv_heads")})
 FOUR_NORMS = {
     "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }  # fmt: skip
+GATE_UP = dict.fromkeys(("gate_proj", "up_proj"), "ffn_up")
+PER_LAYER = {
+    "embed_tokens_per_layer": "per_layer_token_embd", "per_layer_model_projection": "per_layer_model_proj",
+    "per_layer_projection_norm": "per_layer_proj_norm", "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
+    "post_per_layer_input_norm": "post_norm", "layer_scalar": "layer_output_scale",
+}  # fmt: skip
+PAIRED = Difference(fixes={"q_proj": _halves("heads"), "k_proj": _halves("kv_heads")})
+FUSED = Difference(dict.fromkeys(QKV, "attn_qkv"), dict(zip(QKV, STACKED, strict=True)))
 DIFFERENCES = {
-    "llama": PAIRED,
-    "smollm3": PAIRED,
-    "granite": PAIRED,
-    "gemma": Difference(done=frozenset({PLUS_ONE})),
-    "gemma2": Difference(FOUR_NORMS, done=frozenset({PLUS_ONE})),
-    "gemma3": Difference(FOUR_NORMS, done=frozenset({PLUS_ONE})),
+    **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
+    **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
+    **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),
+    **dict.fromkeys(("gemma2", "gemma3"), Difference(FOUR_NORMS, done=frozenset({PLUS_ONE}))),
+    **dict.fromkeys(("olmo2", "exaone4", "seed_oss"), Difference(FOUR_NORMS)),
+    "internlm2": replace(PAIRED, fixes={**PAIRED.fixes, "v_proj": None}),
+    "gpt2": replace(FUSED, done=frozenset({Turned()})),
+    "falcon": replace(FUSED, paths={**FUSED.paths, "ln_attn": "attn_norm_2", "ln_mlp": "attn_norm"}),
+    "phi3": replace(FUSED, paths={**FUSED.paths, **GATE_UP}),
+    "chatglm": Difference(GATE_UP),
+    "glm4": Difference(GATE_UP | FOUR_NORMS),
+    "gemma4": Difference(FOUR_NORMS | PER_LAYER),
+    "apertus": Difference({"rise": "xielu.alpha_p", "fall": "xielu.alpha_n", "slope": "xielu.beta", "eps": "xielu.eps"}),
 }
 
 

@@ -6,6 +6,7 @@ from vtcore.models.decoder import ModelConfig, Names, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.parallel import OneNorm
 from vtcore.models.plain import Plain
+from vtcore.models.rope_config import turning
 
 
 @architecture("GPTJForCausalLM")
@@ -23,4 +24,5 @@ class GPTJ(OneNorm, Plain):
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
         f = Fields(raw, source.get("file", "config.json"))
         width = f.integer("n_embd") // f.integer("n_head")
-        return super().read_config(raw | {"partial_rotary_factor": f.integer("rotary_dim", high=width) / width}, max_model_len, **source)
+        turned = {"partial_rotary_factor": turning(f.integer("rotary_dim", high=width), width)}
+        return super().read_config(raw | turned, max_model_len, **source)

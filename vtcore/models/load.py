@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
 import numpy as np
@@ -19,11 +19,12 @@ from vtcore.models.facts import Survey
 from vtcore.models.fields import Fields, Json
 from vtcore.models.gguf_config import architecture_name, as_hf
 from vtcore.models.gguf_names import gguf_dialect
+from vtcore.models.gguf_special import Number, numbers
 from vtcore.models.names import Dialect, Host, Names
 from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
 from vtcore.models.standing import Standing
 from vtcore.models.survey import survey
-from vtcore.models.weights import Weights
+from vtcore.models.weights import Raw, Weights
 from vtcore.tensor import Tensor
 
 NUMERICS = ("exact", "fast")
@@ -42,6 +43,7 @@ class Loaded:
     config: ModelConfig
     dialect: Dialect
     read: frozenset[str]  # tensors that the config was made from
+    numbers: Mapping[str, Number] = field(default_factory=dict)  # metadata that the forward reads as tensors
 
 
 def load_model(
@@ -59,12 +61,12 @@ def load_model(
     Raises UnknownArchitectureError, ConfigError, TensorNamesError (all missing and unread names at once), CheckpointError (shapes)."""
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics is {numerics!r}; it must be exact or fast")
-    tensors = checkpoint.tensors
     found = identify(checkpoint, max_model_len)
+    tensors: dict[str, Raw] = {**checkpoint.tensors, **found.numbers}
     seen = survey(found.cls, found.config, Standing(tensors, numerics), found.dialect)
     weights = Weights(tensors, numerics, wrap)
     weights.notes |= dict.fromkeys(seen.notes)
-    weights.used |= found.read | _tied_head(found, tensors, weights.notes)
+    weights.used |= found.read | _tied_head(found, checkpoint.tensors, weights.notes)
     _refuse(checkpoint, found, seen, weights)
     return found.cls(found.config, weights, found.dialect, survey=seen)
 
@@ -92,7 +94,7 @@ def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
     raw, spelled = as_hf(checkpoint.metadata, weights)
     cls = _decoder(found, raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=str(checkpoint.path), spelled=spelled)
-    return Loaded(cls, config, gguf_dialect(cls, name), frozenset(weights.used))
+    return Loaded(cls, config, gguf_dialect(cls, name), frozenset(weights.used), numbers(checkpoint.metadata, name))
 
 
 def _decoder(cls: type[object], raw: Json) -> type[Decoder]:

@@ -68,6 +68,7 @@ class Stored:
     path: str
     fix: Fix | None = None
     both: bool = False  # the bias is fixed in the same way
+    bare: bool = False  # an array, whatever its name ends in
 
 
 Names = dict[str, Stored | str]

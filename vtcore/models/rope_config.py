@@ -29,6 +29,11 @@ def longest(f: Fields, ropes: dict[str, Json | None]) -> int:
     return int(trained * stretch(p)) if p.get("rope_type") in ("linear", "dynamic") and p.get("factor") else trained
 
 
+def turning(channels: int, width: int) -> float:
+    """A number of turning channels as a partial_rotary_factor: a little more than the quotient, since what follows rounds down."""
+    return channels / width if channels >= width else (channels + 0.5) / width
+
+
 def trained_length(f: Fields) -> int:
     """max_position_embeddings, under its several names."""
     return f.integer(*POSITIONS, default=2048)

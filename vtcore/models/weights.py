@@ -61,7 +61,7 @@ class Weights:
             return self.stacked(name, stored, prefix, config)
         if path + ".weight" in self.tensors:
             weight = self.tensor(path + ".weight", stored.fix, config)
-            return Param(weight, self.bias(path, stored, config), self.projection(weight))
+            return weight if stored.bare else Param(weight, self.bias(path, stored, config), self.projection(weight))
         if path in self.tensors:
             return self.tensor(path, stored.fix, config)
         return self.absent(name, stored, prefix, config)

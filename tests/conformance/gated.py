@@ -1,0 +1,27 @@
+"""Which goldens are gated: all of every registered architecture. What is missing is listed here with its reason, and nowhere else."""
+
+from vtcore.conformance.golden import Golden, goldens
+from vtcore.models.registry import ARCHITECTURES, load_all
+
+load_all()
+PENDING = {  # variants of a registered architecture that are refused by name until they are written
+    "gemma4_26b_a4b": "experts beside the MLP",
+}
+ALIASES = {  # names for an architecture that is recorded under another
+    "Ernie4_5_ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration", "MPTForCausalLM",
+    "StableLMEpochForCausalLM", "YiForCausalLM",
+}  # fmt: skip
+ALL = goldens()
+GOLDENS = [g for g in ALL if g.architecture in ARCHITECTURES and g.name not in PENDING]
+EXACT = [g for g in GOLDENS if g.dtype == "float32"]
+ONE_EACH = list({g.architecture: g for g in reversed(EXACT)}.values())  # the first of each architecture
+
+
+def golden_of(name: str) -> Golden:
+    """One by name."""
+    return next(g for g in GOLDENS if g.name == name)
+
+
+def name_of(golden: Golden) -> str:
+    """For a test's id."""
+    return golden.name

@@ -1,0 +1,97 @@
+"""What single GGUF architectures say in their own way, or only by which tensors there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vtcore.errors import ConfigError
+from vtcore.formats.metadata import Metadata
+from vtcore.models.config import LAYERS
+from vtcore.models.fields import Json
+from vtcore.models.weights import Weights
+
+Reader = Callable[[Json, Metadata, Weights], Json]
+
+
+def _command_r(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Multiplies by what others divide by; heads are normalised if there is a weight for it."""
+    return {"logit_scale": raw.get("logits_scaling"), "qk_layernorm": "blk.0.attn_q_norm.weight" in weights.tensors}
+
+
+def _stablelm(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """The converter writes use_parallel_residual whether or not it is so; the second norm tells."""
+    return {
+        "use_parallel_residual": "blk.0.ffn_norm.weight" not in weights.tensors,
+        "qk_layernorm": "blk.0.attn_q_norm.weight" in weights.tensors,
+    }
+
+
+def _falcon(raw: Json, m: Metadata, weights: Weights) -> Json:
+    return {"num_ln_in_parallel_attn": 2 if "blk.0.attn_norm_2.weight" in weights.tensors else 1}
+
+
+def _olmo2(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """OLMo 3 stretches the layers that see all, and not those with a window."""
+    if not raw.get("sliding_window"):
+        return {}
+    plain = {"rope_type": "default", "rope_theta": raw.get("rope_theta")}
+    return {"rope_parameters": {"sliding_attention": plain, "full_attention": plain | raw["rope_scaling"]}, "rope_scaling": None}
+
+
+def _mistral3(raw: Json, m: Metadata, weights: Weights) -> Json:
+    scaling = dict(raw["rope_scaling"])
+    scaling["llama_4_scaling_beta"] = m.number("mistral3.attention.temperature_scale", 0.0)
+    if all_dimensions := m.number("mistral3.rope.scaling.yarn_log_multiplier", 0.0):
+        scaling |= {"mscale": 1.0, "mscale_all_dim": all_dimensions}
+    return {"rope_scaling": scaling}
+
+
+def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Widths of heads by kind of layer; values that are keys are those that aren't there."""
+    own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
+    return {
+        "global_head_dim": raw.get("head_dim"),
+        "head_dim": m.integer("gemma4.attention.key_length_swa", raw.get("head_dim")),
+        "num_kv_shared_layers": m.integer("gemma4.attention.shared_kv_layers", 0),
+        "hidden_size_per_layer_input": m.integer("gemma4.embedding_length_per_layer_input", 0),
+        "attention_k_eq_v": any(f"blk.{n}.attn_v.weight" not in weights.tensors for n in own),
+    }
+
+
+READERS: dict[str, Reader] = {
+    "command-r": _command_r,
+    "cohere2": _command_r,
+    "stablelm": _stablelm,
+    "falcon": _falcon,
+    "olmo2": _olmo2,
+    "mistral3": _mistral3,
+    "gemma4": _gemma4,
+}
+
+
+class Number:
+    """Metadata that a forward reads as an array: float32 [1]."""
+
+    def __init__(self, value: float) -> None:
+        self.data = np.array([value], np.float32)
+        self.shape, self.dtype = self.data.shape, self.data.dtype
+
+    def load(self) -> np.ndarray[Any, Any]:
+        return self.data
+
+
+def numbers(m: Metadata, name: str) -> dict[str, Number]:
+    """Apertus keeps the four numbers of each layer's curve as lists; here they are tensors, like those that safetensors hold."""
+    if name != "apertus":
+        return {}
+    layers: int = m.integer("apertus.block_count", minimum=1, maximum=LAYERS)
+    out: dict[str, Number] = {}
+    for part in ("alpha_p", "alpha_n", "beta", "eps"):
+        listed: list[float] = m.numbers(f"xielu.{part}")
+        if len(listed) != layers:
+            raise ConfigError(f"{m.source}: xielu.{part} has {len(listed)} entries; it must have one for each of {layers} layers")
+        out |= {f"blk.{i}.xielu.{part}": Number(v) for i, v in enumerate(listed)}
+    return out
