@@ -119,7 +119,7 @@ class Storage:
         self.copies: dict[Memory, Held] = {}
         self.valid: dict[Memory, Array] = {}
         self.written = np.zeros(rows, bool)
-        self.forms: dict[Hashable, Any] = {}  # repacked by a provider's prepare, kept as long as the bytes they were made from
+        self.forms: dict[Hashable, Any] = {}  # what providers made of these bytes: kept as long as they are the same
 
     def at(self, memory: Memory, which: Array | None = None, moved: Moved | None = None) -> Held:
         """The buffer in a memory, with the rows `which` (None: all) true there: copies what is missing, and reports it."""
@@ -162,6 +162,7 @@ class Storage:
         for m, v in self.valid.items():
             v[rows] = m is memory
         self.written[rows] = True
+        self.forms.clear()
 
     def __del__(self) -> None:
         for memory, held in self.copies.items():

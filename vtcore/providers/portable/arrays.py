@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,6 +117,19 @@ def walk(k: Lanes, shape: Sequence[Val], arrays: Sequence[tuple[Val, Sequence[Va
 def float32_rows(p: Portable, tensor: Tensor) -> Tensor:
     """As it is where it is float32 and contiguous, else a copy that is."""
     return tensor if tensor.dtype == np.float32 and tensor.contiguous else contiguous(p, tensor)
+
+
+def kept(x: Tensor, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+    """A form of an activation that several ops read, made for the first of them.
+
+    Only of temporaries of the pool at hand: so a captured step makes all forms that it reads, and nobody writes x in between."""
+    if x.storage.copies[HOST].pool is not HOST.scratch:
+        return make()
+    key = (key, x.offset, x.shape, x.strides)
+    made: Tensor | None = x.storage.forms.get(key)
+    if made is None:
+        made = x.storage.forms[key] = make()
+    return made
 
 
 def not_float(**tensors: Any) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import HOST, Storage
+from vtcore.memory import Storage
 from vtcore.providers.portable.emit import TABLE_WORDS
 from vtcore.providers.portable.jit import Native
 from vtcore.providers.portable.team import ROW, Team
@@ -98,15 +98,6 @@ def span(tensor: Tensor) -> Span:
     d = tensor.dtype
     block, nbytes = (d.block, d.nbytes) if isinstance(d, BlockFormat) else (1, d.itemsize)
     return tensor.address + low // block * nbytes, tensor.address + (high // block + 1) * nbytes
-
-
-def bytes_tensor(nbytes: int) -> Tensor:
-    """Room that lives as long as this tensor, outside the pools of outputs: for repacked weights."""
-    storage = Storage(nbytes)
-    storage.copies[HOST] = HOST.alloc(max(nbytes, 1))
-    storage.valid[HOST] = np.ones(1, bool)
-    storage.written[:] = True
-    return Tensor(storage, (nbytes,), np.dtype(np.uint8))
 
 
 _ADDRESS = struct.Struct("q")

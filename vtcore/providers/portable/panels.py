@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vtcore.errors import ArgumentError
+from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import DTYPES, dtype_of
 from vtcore.providers.portable.formats import native
 from vtcore.providers.portable.formats.coded import Coded, layout_key, layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
-from vtcore.providers.portable.launch import Word, bytes_tensor
+from vtcore.providers.portable.launch import Word
+from vtcore.providers.portable.slabs import forget
 from vtcore.providers.portable.value import I16, I32, Val
 from vtcore.quant.blocks import BlockFormat, Blocks
 from vtcore.tensor import Tensor, of
@@ -39,6 +41,7 @@ def panels_of(p: Portable, weight: Tensor) -> Panels:
     made: Panels | None = weight.storage.forms.get(key)
     if made is None:
         made = weight.storage.forms[key] = _pack(p, weight)
+        forget(weight.storage.copies[HOST].buffer)
     return made
 
 
@@ -63,12 +66,12 @@ def _pack(p: Portable, weight: Tensor) -> Panels:
     count = panel_count(p, rows)
     if not isinstance(weight.dtype, BlockFormat):
         dtype = dtype_of(weight)
-        data = bytes_tensor(count * columns * panel_rows(p) * SIZES[dtype])
+        data = p.slabs.tensor(count * columns * panel_rows(p) * SIZES[dtype])
         p.launch(pack_dense, [weight, rows, columns, *weight.strides, data], weight.size, dtype=dtype)
         return Panels(data, dtype, rows, columns)
     layout = layout_for(weight.dtype)
     k = Lanes("sizes", p.isa)
-    data = bytes_tensor(count * (columns // layout.block) * layout.block_bytes(k))
+    data = p.slabs.tensor(count * (columns // layout.block) * layout.block_bytes(k))
     if isinstance(layout, Coded):
         _pack_codes(p, weight, layout, data)
     else:

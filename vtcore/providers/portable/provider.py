@@ -17,6 +17,7 @@ from vtcore.providers.portable.jit import VERSIONS, Jit, Kernel, Static
 from vtcore.providers.portable.launch import Bound, Launcher, Word
 from vtcore.providers.portable.object_cache import ObjectCache
 from vtcore.providers.portable.replay import Replay
+from vtcore.providers.portable.slabs import Slabs
 from vtcore.providers.portable.team import Team
 
 SMALL = 1 << 13  # work (about one float each, 2 us in all) below which sharing it out costs more than it gains
@@ -31,7 +32,7 @@ class Portable(Provider):
         chosen = isa if isinstance(isa, Isa) else choose(isa)
         self.isa, self.jit = chosen, Jit(chosen, objects)
         self.team = Team(self.jit, threads or usable_cpus())
-        self.launcher = Launcher(self.team)
+        self.launcher, self.slabs = Launcher(self.team), Slabs()
         self.preparers: dict[str, Callable[[Any], None]] = {}
         facts = {
             "instruction set": f"{chosen}: {chosen.lanes} floats in a register",

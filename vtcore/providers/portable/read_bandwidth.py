@@ -10,7 +10,6 @@ import numpy as np
 from vtcore.memory import HOST
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import Lanes
-from vtcore.providers.portable.launch import bytes_tensor
 from vtcore.providers.portable.value import Val
 from vtcore.tensor import empty
 
@@ -38,7 +37,7 @@ def measure(p: Portable, nbytes: int, passes: int) -> list[float]:
     """Bytes a second of each pass over an array of about `nbytes`, on all of the provider's threads; one pass before them isn't counted."""
     width = p.isa.lanes * 4
     tasks = max(p.team.threads, nbytes // (REGISTERS * width))
-    array = bytes_tensor(tasks * REGISTERS * width)
+    array = p.slabs.tensor(tasks * REGISTERS * width)
     array.numpy()[...] = 1  # pages that nobody has written are all one page of zeros
     sums, rates = empty(HOST, (p.team.threads, p.isa.lanes), np.int32), list[float]()
     for _ in range(passes + 1):

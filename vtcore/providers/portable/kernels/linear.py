@@ -5,9 +5,11 @@ for each row, with an error that grows with K / 32."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.providers.portable.arrays import float32_rows, not_float, rows_of
+from vtcore.providers.portable.arrays import float32_rows, kept, not_float, rows_of
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
@@ -136,7 +138,8 @@ def exact(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
     if not isinstance(weight.dtype, BlockFormat):
         p.launch(linear_dense, [x, panels.data, *tail], work, dtype=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     else:
-        sums = _sums(p, x, layout_of(panels.kind))
+        layout = layout_of(panels.kind)
+        sums = kept(x, (p, layout.width), partial(_sums, p, x, layout.width)) if layout.offsets else None
         p.launch(linear_blocks, [x, sums, panels.data, *tail], work, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     return out
 
@@ -146,11 +149,9 @@ def _steps(panels: Panels) -> int:
     return panels.columns if panels.kind in SIZES else panels.columns // layout_of(panels.kind).block
 
 
-def _sums(p: Portable, x: Tensor, layout: Layout) -> Tensor | None:
-    if not layout.offsets:
-        return None
-    sums = empty(HOST, (x.size // layout.width,))
-    p.launch(part_sums, [x, sums.size, sums], x.size, width=layout.width)
+def _sums(p: Portable, x: Tensor, width: int) -> Tensor:
+    sums = empty(HOST, (x.size // width,))
+    p.launch(part_sums, [x, sums.size, sums], x.size, width=width)
     return sums
 
 

@@ -9,11 +9,13 @@ So every instruction set gives the definition's own bits. A rounded activation b
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.providers.portable.arrays import float32_rows, not_float, rows_of
+from vtcore.providers.portable.arrays import float32_rows, kept, not_float, rows_of
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
@@ -161,13 +163,18 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     if not out.size:
         return out
     bias, bias_dtype = readable_bias(p, bias)
-    blocks, size = x.size // 32, activation_bytes(Lanes("sizes", p.isa), layout)
-    q = empty(HOST, (blocks * size,), np.uint8)
-    p.launch(round_activations, [x, blocks, q], x.size * 4, kind=panels.kind)
+    q = kept(x, (p, panels.kind), partial(_round_all, p, x, panels.kind))
     t = tiling(p, rows_of(x), panels.rows)
     words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, t.big, t.small, t.panels, t.chunk, out]
     p.launch(linear_rounded, words, x.size * panels.rows // 8, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     return out
+
+
+def _round_all(p: Portable, x: Tensor, kind: str) -> Tensor:
+    blocks = x.size // 32
+    q = empty(HOST, (blocks * activation_bytes(Lanes("sizes", p.isa), layout_of(kind)),), np.uint8)
+    p.launch(round_activations, [x, blocks, q], x.size * 4, kind=kind)
+    return q
 
 
 def _declines(x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
