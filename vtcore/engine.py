@@ -99,7 +99,9 @@ class Engine:
         last = [w for w in forward.wanted if w.samples]
         if not last:
             return []
-        return sample(pick(forward.logits, [w.rows[-1] for w in last]), [w.scheduled.request for w in last], self._decode)
+        rows = [w.rows[-1] for w in last]
+        likeliest = None if forward.likeliest is None else forward.likeliest.numpy()[rows]
+        return sample(pick(forward.logits, rows), [w.scheduled.request for w in last], self._decode, likeliest)
 
     def _score(self, forward: Forward, wanted: Wanted) -> Scored:
         """What a prompt's rows of logits say, each about the token after its own."""

@@ -14,7 +14,7 @@ from vtcore.dispatch import Dispatcher
 from vtcore.tensor import Inputs, Tensor
 
 Array = np.ndarray[Any, Any]
-Forward = Callable[[Mapping[str, Tensor]], Tensor]  # a step's integer arrays by name -> its logits
+Forward = Callable[[Mapping[str, Tensor]], Any]  # a step's integer arrays by name -> a Tensor, or several
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_TOKENS = 64  # of a step that is recorded: of a longer one the arithmetic takes so long that the rest doesn't count
 MOST_PLANS = 64
@@ -23,11 +23,11 @@ MOST_BYTES = 256 << 20  # that all plans keep for their results
 
 @dataclass(frozen=True)
 class Plan:
-    """A recorded step, its inputs, and where its logits lie."""
+    """A recorded step, its inputs, and where its results lie."""
 
     capture: Capture
     inputs: Inputs
-    logits: Tensor
+    out: Any
     nbytes: int  # of temporaries and results that it keeps
 
 
@@ -42,8 +42,8 @@ class Plans:
         self._plans: OrderedDict[Shapes, Plan | None] = OrderedDict()  # None: met once
         self._inputs: Inputs | None = None
 
-    def run(self, arrays: Mapping[str, Array], forward: Forward) -> Tensor:
-        """The logits of a step. They last until the next one."""
+    def run(self, arrays: Mapping[str, Array], forward: Forward) -> Any:
+        """The results of a step. They last until the next one."""
         shapes: Shapes = tuple((name, a.shape) for name, a in arrays.items())
         if self._dispatcher is None or arrays["tokens"].size > MOST_TOKENS:
             return forward(self._eager(shapes, arrays))
@@ -52,15 +52,16 @@ class Plans:
             self._plans.move_to_end(shapes)
             plan.inputs.update(arrays)
             plan.capture.replay()
-            return plan.logits
+            return plan.out
         if shapes not in self._plans:
             self._note(shapes, None)
             return forward(self._eager(shapes, arrays))
         inputs = Inputs(arrays)
         with Capture(self._dispatcher) as capture:
-            logits = forward(inputs.tensors)
-        self._note(shapes, Plan(capture, inputs, logits, capture.nbytes + logits.nbytes))
-        return logits
+            out = forward(inputs.tensors)
+        kept = sum(t.nbytes for t in (out if isinstance(out, tuple) else (out,)) if t is not None)
+        self._note(shapes, Plan(capture, inputs, out, capture.nbytes + kept))
+        return out
 
     def _note(self, shapes: Shapes, plan: Plan | None) -> None:
         self._plans[shapes] = plan

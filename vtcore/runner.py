@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from vtcore.kvcache.cache import Cache, Group
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.models.batch import Batch, Output
+from vtcore.ops import argmax
 from vtcore.plans import Plans
 from vtcore.scheduler.plan import Plan, Scheduled
 from vtcore.tensor import Tensor
@@ -43,10 +45,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Forward:
-    """What came of a plan: logits [rows, V] on wherever they were computed, and whose rows they are."""
+    """What came of a plan: logits [rows, V] on wherever they were computed, and whose rows they are; each row's likeliest id, where it
+    was worked out with them."""
 
     logits: Tensor
     wanted: tuple[Wanted, ...]
+    likeliest: Tensor | None = None
 
 
 class Runner:
@@ -58,26 +62,31 @@ class Runner:
     def run(self, plan: Plan) -> Forward:
         """Run the model once. Nothing is counted as computed yet: a plan whose forward raised can simply be run again."""
         wanted = wanted_rows(plan)
-        logits = self.plans.run(self._arrays(plan, wanted), lambda tensors: self.model(self._batch(tensors), self.cache).logits)
-        return Forward(logits, wanted)
+        logits, likeliest = self.plans.run(self._arrays(plan, wanted), self._forward)
+        return Forward(logits, wanted, likeliest)
+
+    def _forward(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Logits, and the likeliest ids where a sequence has one row at most: part of the step, they are replayed with it."""
+        logits = self.model(self._batch(tensors), self.cache).logits
+        return logits, argmax(logits) if tensors["rows"].shape[0] <= tensors["lengths"].shape[0] else None
 
     def _arrays(self, plan: Plan, wanted: tuple[Wanted, ...]) -> dict[str, Array]:
         """The step's numbers by name."""
         parts = plan.scheduled
-        starts = np.cumsum([0, *(s.num_tokens for s in parts)])
-        index = np.concatenate([np.arange(s.begin, s.end) for s in parts])
-        rows = [np.arange(w.at, w.at + w.count) for w in wanted]
-        arrays = {
-            "tokens": np.concatenate([s.request.tokens(s.begin, s.end) for s in parts]),
-            "positions": index,
-            "starts": starts,
-            "lengths": np.array([s.end for s in parts]),
-            "prompts": np.array([len(s.request.prompt_token_ids) for s in parts]),
-            "rows": np.concatenate(rows) if rows else np.zeros(1, int),  # a model gives logits of at least one token
+        rows = [row for w in wanted for row in range(w.at, w.at + w.count)]
+        numbers = {
+            "tokens": [token for s in parts for token in s.request.tokens(s.begin, s.end)],
+            "positions": [i for s in parts for i in range(s.begin, s.end)],
+            "starts": [0, *accumulate(s.num_tokens for s in parts)],
+            "lengths": [s.end for s in parts],
+            "prompts": [len(s.request.prompt_token_ids) for s in parts],
+            "rows": rows or [0],  # a model gives logits of at least one token
         }
+        arrays = {name: np.array(values, np.int32) for name, values in numbers.items()}
         for name in self.kv.groups:
             arrays[f"{name} table"] = _table([self.kv.read(s.request, name, s.begin) for s in parts])
-            arrays[f"{name} slots"] = np.concatenate([self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts])
+            slots = [self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts]
+            arrays[f"{name} slots"] = slots[0] if len(slots) == 1 else np.concatenate(slots)
         return arrays
 
     def _batch(self, t: Mapping[str, Tensor]) -> Batch:

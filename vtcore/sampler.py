@@ -43,10 +43,12 @@ class Sampled:
     logprobs: Logprobs | None
 
 
-def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = None) -> list[Sampled]:
-    """The next token of each sequence from its row of logits [R, V]. `decode` gives reported alternatives their text."""
+def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = None, likeliest: Array | None = None) -> list[Sampled]:
+    """The next token of each sequence from its row of logits [R, V]. `decode` gives reported alternatives their text; `likeliest` are
+    each row's likeliest ids, if they are known already."""
     told = _raw_logprobs(logits, [r.params.logprobs is not None for r in requests])
-    ids = _choose(_processed(logits, requests), requests)
+    processed = _processed(logits, requests)
+    ids = _choose(processed, requests, likeliest if processed is logits else None)
     return [
         Sampled(r, token, None if row is None else describe(row, token, r.params.logprobs or 0, decode))
         for r, token, row in zip(requests, ids, told, strict=True)
@@ -124,19 +126,16 @@ def _excluded(request: Request, vocab: int) -> Array | None:
     return row if strict.all() else strict  # where only bad words are left, they may be said: something has to be
 
 
-def _choose(logits: Tensor, requests: Sequence[Request]) -> list[int]:
+def _choose(logits: Tensor, requests: Sequence[Request], likeliest: Array | None) -> list[int]:
+    greedy = [i for i, r in enumerate(requests) if r.params.greedy]
+    drawn = [i for i, r in enumerate(requests) if not r.params.greedy]
     ids = np.zeros(len(requests), np.int64)
-    for greedy, choose in ((True, _most_likely), (False, _draw)):
-        rows = [i for i, r in enumerate(requests) if r.params.greedy is greedy]
-        if rows:
-            ids[rows] = choose(pick(logits, rows), [requests[i] for i in rows]).numpy()
+    if greedy:
+        ids[greedy] = argmax(pick(logits, greedy)).numpy() if likeliest is None else likeliest[greedy]
+    if drawn:
+        ids[drawn] = _draw(pick(logits, drawn), [requests[i] for i in drawn]).numpy()
     chosen: list[int] = ids.tolist()
     return chosen
-
-
-def _most_likely(logits: Tensor, requests: Sequence[Request]) -> Tensor:
-    ids: Tensor = argmax(logits)
-    return ids
 
 
 def _draw(logits: Tensor, requests: Sequence[Request]) -> Tensor:

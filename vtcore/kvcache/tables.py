@@ -59,10 +59,9 @@ class PageTables:
         return table
 
     def slots(self, table: Table, computed: int, new: int) -> Array:
-        index = np.arange(computed, computed + new)
-        entry = index // self.spec.every
-        slots = np.array(table)[entry // self.size] * self.size + entry % self.size
-        return np.where((index + 1) % self.spec.every == 0, slots, -1)
+        every, size = self.spec.every, self.size
+        entries = ((i // every, (i + 1) % every == 0) for i in range(computed, computed + new))
+        return np.array([table[e // size] * size + e % size if full else -1 for e, full in entries])
 
     def _pages(self, tokens: int) -> int:
         return -(-tokens // (self.spec.every * self.size))
