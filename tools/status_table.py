@@ -1,4 +1,4 @@
-"""Writes docs/status.md from what is registered: architectures, weight formats, and which provider has which op."""
+"""Writes docs/status.md and docs/models.md from what is registered: weight formats, which provider has which op, and architectures."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vtcore.ops
-from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, load_all
+from vtcore.cli.models import MARKDOWN, listed
 from vtcore.providers import BUILT_IN, find
 from vtcore.quant import FORMATS
 
-PAGE = Path(__file__).parents[1] / "docs/status.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, MODELS = DOCS / "status.md", DOCS / "models.md"
 EVERYTHING = ("reference", "null")  # providers whose rows would say nothing: they take every op
 
 
 def lines() -> Iterator[str]:
     """The page, line by line."""
     yield from ("# Status", "", "Written by `python tools/status_table.py` from the registries; a test holds it to them.", "")
-    yield from ("## Architectures", "", "| config.json | GGUF | file |", "|---|---|---|", *_architectures(), "")
+    yield from ("Architectures have [a page of their own](models.md).", "")
     yield from ("## Block formats of GGUF", "", ", ".join(sorted(FORMATS)) + ".", "")
     providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
     names = [p.name for p in providers]
@@ -28,13 +29,23 @@ def lines() -> Iterator[str]:
         provider.close()
 
 
-def _architectures() -> Iterator[str]:
-    load_all()
-    own = {cls for cls in (*ARCHITECTURES.values(), *GGUF_ARCHITECTURES.values()) if cls.__module__.startswith("vtcore.")}
-    for cls in sorted(own, key=lambda cls: (cls.__module__, cls.__name__)):
-        spelled = [", ".join(n for n, c in table.items() if c is cls) for table in (ARCHITECTURES, GGUF_ARCHITECTURES)]
-        yield f"| {' | '.join(spelled)} | {cls.__module__.rpartition('.')[2]}.py |"
+def models() -> Iterator[str]:
+    """The page of architectures, line by line."""
+    yield from (
+        "# Models",
+        "",
+        "Written by `python tools/status_table.py`: the table is what `vtcore models --markdown` prints. A test holds it to that.",
+        "",
+    )
+    yield from (
+        "Each is read from safetensors, and from GGUF under the name given here; a GGUF file of Mistral says llama, one of OLMo 3 olmo2.",
+        "A golden is a tiny checkpoint with what transformers answers on it: every token must be the same, and every logit within 1e-4",
+        "(for Gemma 4, whose logits transformers itself doesn't repeat more closely, 2e-3), whole, in chunks, and alone.",
+        "",
+    )
+    yield from (*MARKDOWN, *(row.markdown() for row in listed() if row.module.startswith("vtcore.")))
 
 
 if __name__ == "__main__":
-    PAGE.write_text("\n".join(lines()) + "\n", encoding="utf-8")
+    for page, made in ((PAGE, lines()), (MODELS, models())):
+        page.write_text("\n".join(made) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from tools.status_table import PAGE, lines
+from tools.status_table import MODELS, PAGE, lines, models
 from vtcore.catalogue import CATALOGUE
 from vtcore.cli import COMMANDS
 from vtcore.providers import BUILT_IN
@@ -11,7 +11,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_status_page_is_what_is_registered():
-    assert PAGE.read_text(encoding="utf-8").splitlines() == list(lines()), "stale: run `python tools/status_table.py`"
+    for page, made in ((PAGE, lines()), (MODELS, models())):
+        assert page.read_text(encoding="utf-8").splitlines() == list(made), f"{page.name} is stale: run `python tools/status_table.py`"
 
 
 def test_every_provider_command_and_catalogue_name_is_described():

@@ -45,14 +45,18 @@ class Network:
     only: ClassVar[Json] = {}  # keys of which this forward knows one value
 
     @classmethod
+    def refused(cls, raw: Json) -> str | None:
+        """A key whose value this forward doesn't know."""
+        return next((key for key, value in cls.only.items() if raw.get(key) not in (None, value)), None)
+
+    @classmethod
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
         """From config.json; a family that says the same numbers in another form translates them here.
 
         Raises ConfigError, also for a value that changes the forward and that this one doesn't know."""
-        for key, value in cls.only.items():
-            if raw.get(key) not in (None, value):
-                file = source.get("file", "config.json")
-                raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {value!r} alone")
+        if key := cls.refused(raw):
+            file = source.get("file", "config.json")
+            raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {cls.only[key]!r} alone")
         own = [n for n in cls.words if raw.get(n) is not None]
         source["spelled"] = {**(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
         said = {n: v for n, v in raw.items() if n not in own} | {cls.words[n]: raw[n] for n in own}

@@ -34,7 +34,8 @@ class Standing(Outlines):
             read = other in self.used
             made = self.tensor(other, stored.fix, config)
             self.used -= set() if read else {other}
-            return Param(made) if other.endswith(".weight") else made
+            self.origin.pop(made.storage, None)  # nothing that is said of it is about the other layer
+            return Param(made, self.bias(path, stored, config)) if other.endswith(".weight") else made
         shape = likely_shape(name, config)
         if shape is None:
             raise Left
