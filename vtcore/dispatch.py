@@ -85,7 +85,9 @@ class Dispatcher:
         for name, value in call.items():
             if isinstance(value, Tensor):
                 storage = value.storage
-                if name in op.touches and (len(storage.copies) > 1 or memory not in storage.copies):
+                if len(storage.copies) == 1 and memory in storage.copies:
+                    continue
+                if name in op.touches:
                     rows = touched[name] = op.touches[name](**{n: _index(v) for n, v in call.items()})
                     storage.at(memory, rows, self.moved)
                 else:

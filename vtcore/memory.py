@@ -10,6 +10,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 128
+TRUE = np.ones(1, bool)
 
 
 def references(buffer: Array) -> int:
@@ -112,18 +113,36 @@ class Storage:
 
     A row that nobody has written is zeros, and is true in every copy as soon as the copy exists."""
 
-    __slots__ = ("__weakref__", "copies", "forms", "nbytes", "rows", "valid", "written")
+    __slots__ = ("__weakref__", "_address", "copies", "forms", "nbytes", "rows", "valid", "written")
 
     def __init__(self, nbytes: int, rows: int = 1) -> None:
         self.nbytes, self.rows = nbytes, rows
-        self.copies: dict[Memory, Held] = {}
+        self.copies: dict[Memory, Held] = {}  # one that is there stays
+        self._address = 0
         self.valid: dict[Memory, Array] = {}
         self.written = np.zeros(rows, bool)
         self.forms: dict[Hashable, Any] = {}  # what providers made of these bytes: kept as long as they are the same
 
+    @classmethod
+    def holding(cls, nbytes: int, memory: Memory, held: Held) -> Storage:
+        """Bytes that are true in one memory."""
+        storage = cls(nbytes)
+        storage.copies[memory], storage.valid[memory] = held, TRUE.copy()
+        storage.written = TRUE.copy()
+        return storage
+
+    @property
+    def address(self) -> int:
+        """Where the host's copy begins."""
+        if not self._address:
+            self._address = self.copies[HOST].buffer.__array_interface__["data"][0]
+        return self._address
+
     def at(self, memory: Memory, which: Array | None = None, moved: Moved | None = None) -> Held:
         """The buffer in a memory, with the rows `which` (None: all) true there: copies what is missing, and reports it."""
         held = self.copies.get(memory)
+        if held is not None and len(self.copies) == 1:  # the only copy is true
+            return held
         if held is None:
             held = self.copies[memory] = memory.alloc(self.nbytes, zero=not self.written.all())
             self.valid[memory] = ~self.written

@@ -63,6 +63,8 @@ class Op:
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Arguments by name, defaults filled, so that kernels and guards see one shape of call."""
         call = dict(zip(self.parameters, args, strict=False))
+        if not kwargs and len(args) == len(self.parameters):
+            return call
         if len(args) > len(self.parameters) or not call.keys().isdisjoint(kwargs) or not kwargs.keys() <= self.parameters.keys():
             raise self._misnamed(args, kwargs)
         call.update(kwargs)

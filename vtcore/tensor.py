@@ -58,8 +58,7 @@ class Tensor:
     @property
     def address(self) -> int:
         """Where the first element lies in host memory; true only while the host's copy is."""
-        start: int = self.storage.copies[HOST].buffer.__array_interface__["data"][0]
-        return start + self._bytes(self.offset)
+        return self.storage.address + (self._bytes(self.offset) if self.offset else 0)
 
     def _bytes(self, elements: int) -> int:
         d = self.dtype
@@ -124,23 +123,15 @@ class Tensor:
 def of(array: Array | Blocks) -> Tensor:
     """A host array as a Tensor: no copy if it is contiguous, so a memory-mapped weight stays on disk until it is read."""
     data = np.ascontiguousarray(array.data if isinstance(array, Blocks) else array)
-    storage = Storage(data.nbytes)
     flat = data.reshape(-1).view(np.uint8) if data.size else np.zeros(0, np.uint8)
-    storage.copies[HOST] = Held(flat, 0, {})
-    storage.valid[HOST] = np.ones(1, bool)
-    storage.written[:] = True
-    return Tensor(storage, array.shape, array.dtype)
+    return Tensor(Storage.holding(data.nbytes, HOST, Held(flat, 0, {})), array.shape, array.dtype)
 
 
 def empty(memory: Memory, shape: Shape, dtype: Any = np.float32) -> Tensor:
     """Room for a kernel's output, true where it will be written."""
-    tensor = Tensor(Storage(0), shape, np.dtype(dtype))
-    storage = tensor.storage
-    storage.nbytes = tensor.nbytes
-    storage.copies[memory] = memory.alloc(storage.nbytes, scratch=True)
-    storage.valid[memory] = np.ones(1, bool)
-    storage.written[:] = True
-    return tensor
+    dtype = np.dtype(dtype)
+    nbytes = prod(shape) * dtype.itemsize
+    return Tensor(Storage.holding(nbytes, memory, memory.alloc(nbytes, scratch=True)), shape, dtype)
 
 
 def zeros(shape: Shape, dtype: Any = np.float32) -> Tensor:

@@ -43,6 +43,9 @@ class BlockFormat:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
 
 FORMATS: dict[str, BlockFormat] = {}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vtcore import ops
 from vtcore.dispatch import Dispatcher
 from vtcore.providers.portable.isa import available, host
-from vtcore.providers.portable.kernels import attention
+from vtcore.providers.portable.kernels import paged
 from vtcore.providers.portable.provider import Portable
 from vtcore.tensor import Tensor, of
 
@@ -22,7 +22,7 @@ PAGE, HEADS, KV_HEADS, WIDTH = 32, 6, 2, 40
 @cache
 def portable(isa: str, threads: int = 1) -> Portable:
     p = Portable(isa, threads)
-    attention.register(p)
+    paged.register(p)
     return p
 
 
@@ -55,8 +55,8 @@ class Batch:
             table[i, : self.needed[r]] = self.pages[r]
         with Dispatcher([p], strict=True):
             out = ops.paged_attention(
-                of(np.concatenate(new)), cache_of(self.keys, orders[0]), cache_of(self.values, orders[1]), of(table), of(starts), of(lengths),
-                of(until.astype(np.int32)), WIDTH**-0.5, **options,
+                of(np.concatenate(new)), cache_of(self.keys, orders[0]), cache_of(self.values, orders[1]), of(table), of(starts),
+                of(lengths), of(until.astype(np.int32)), WIDTH**-0.5, **options,
             ).numpy()  # fmt: skip
         return np.split(out, starts[1:-1])
 

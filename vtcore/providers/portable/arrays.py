@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.value import Val
-from vtcore.tensor import Tensor, empty, of
+from vtcore.tensor import DType, Tensor, empty, of
 
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
@@ -26,7 +27,13 @@ INTEGERS = ("int32", "int64")
 
 def dtype_of(tensor: Any) -> str:
     """float32, float16, bfloat16, int32, int64, or a block format's name."""
-    return str(tensor.dtype)
+    return name_of(tensor.dtype)
+
+
+@cache
+def name_of(dtype: DType) -> str:
+    """As NumPy writes it, which takes it long."""
+    return str(dtype)
 
 
 def rows_of(tensor: Tensor) -> int:
@@ -135,7 +142,7 @@ def kept(x: Tensor, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
 def not_float(**tensors: Any) -> str | None:
     """Why the kernels can't read one of these: its dtype."""
     for name, t in tensors.items():
-        if t is not None and str(t.dtype) not in DTYPES:
+        if t is not None and name_of(t.dtype) not in DTYPES:
             return f"{name} is {t.dtype}; the kernel reads {', '.join(DTYPES)}"
     return None
 
@@ -143,7 +150,7 @@ def not_float(**tensors: Any) -> str | None:
 def not_integer(**tensors: Any) -> str | None:
     """Why the kernels can't read one of these as indices: its dtype."""
     for name, t in tensors.items():
-        if t is not None and str(t.dtype) not in INTEGERS:
+        if t is not None and name_of(t.dtype) not in INTEGERS:
             return f"{name} is {t.dtype}; the kernel reads {' and '.join(INTEGERS)}"
     return None
 

@@ -154,4 +154,4 @@ def pack_codes(k: Lanes, codes: Val, heads: Val, rows: Val, blocks: Val, first: 
 
 
 def dense_weight(weight: Tensor) -> bool:
-    return str(weight.dtype) in DTYPES
+    return dtype_of(weight) in DTYPES

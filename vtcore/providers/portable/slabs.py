@@ -30,11 +30,7 @@ class Slabs:
 
     def tensor(self, nbytes: int) -> Tensor:
         """Bytes of zero that live as long as this tensor."""
-        storage = Storage(nbytes)
-        storage.copies[HOST] = Held(self._room(nbytes), 0, {})
-        storage.valid[HOST] = np.ones(1, bool)
-        storage.written[:] = True
-        return Tensor(storage, (nbytes,), np.dtype(np.uint8))
+        return Tensor(Storage.holding(nbytes, HOST, Held(self._room(nbytes), 0, {})), (nbytes,), np.dtype(np.uint8))
 
     def _room(self, nbytes: int) -> Array:
         with self._lock:

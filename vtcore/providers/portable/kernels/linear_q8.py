@@ -9,7 +9,7 @@ So every instruction set gives the definition's own bits. A rounded activation b
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import float32_rows, kept, not_float, rows_of
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
+from vtcore.providers.portable.isa import Isa
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.kernels.tiles import Output, each_tile, readable_bias, tiling
 from vtcore.providers.portable.lanes import Lanes
@@ -170,9 +171,14 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     return out
 
 
+@cache
+def _bytes_for(isa: Isa, kind: str) -> int:
+    return activation_bytes(Lanes("sizes", isa), layout_of(kind))
+
+
 def _round_all(p: Portable, x: Tensor, kind: str) -> Tensor:
     blocks = x.size // 32
-    q = empty(HOST, (blocks * activation_bytes(Lanes("sizes", p.isa), layout_of(kind)),), np.uint8)
+    q = empty(HOST, (blocks * _bytes_for(p.isa, kind),), np.uint8)
     p.launch(round_activations, [x, blocks, q], x.size * 4, kind=kind)
     return q
 

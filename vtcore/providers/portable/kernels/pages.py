@@ -35,7 +35,7 @@ def write(k: Lanes, values: Val, slots: Val, tokens: Val, page: Val, heads: Val,
 
 
 def _declines(pages: Tensor, values: Tensor, slots: Tensor) -> str | None:
-    if str(slots.dtype) not in ("int32", "int64") or not slots.contiguous:
+    if dtype_of(slots) not in ("int32", "int64") or not slots.contiguous:
         return f"slots is {slots.dtype} with strides {list(slots.strides)}; the kernel reads contiguous int32 or int64"
     if not 2 <= pages.ndim <= 4:
         return f"pages has {pages.ndim} axes; the kernel takes 2 to 4"

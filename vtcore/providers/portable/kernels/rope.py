@@ -80,7 +80,7 @@ def _turned(k: Lanes, a: Val, b: Val, cos: Val, sin: Val) -> tuple[Val, Val]:
 
 def _integers(**tensors: Tensor | None) -> str | None:
     for name, t in tensors.items():
-        if t is not None and (str(t.dtype) not in ("int32", "int64") or not t.contiguous):
+        if t is not None and (dtype_of(t) not in ("int32", "int64") or not t.contiguous):
             return f"{name} is {t.dtype} with strides {list(t.strides)}; the kernel reads contiguous int32 or int64"
     return None
 
