@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.conformance.gated import ONE_EACH, name_of
 from vtcore import LLM, SamplingParams
-from vtcore.conformance.golden import goldens, probes
-from vtcore.models.registry import ARCHITECTURES, load_all
-
-load_all()
-ONE_EACH = {g.architecture: g for g in reversed(goldens(ARCHITECTURES)) if g.dtype == "float32"}
+from vtcore.conformance.golden import probes
 
 
-@pytest.mark.parametrize("golden", ONE_EACH.values(), ids=lambda g: g.name)
+@pytest.mark.parametrize("golden", ONE_EACH, ids=name_of)
 def test_tokens_and_logits(golden, tmp_path):
     small = {"block_size": 8, "max_num_batched_tokens": 32, "max_num_seqs": 3}
     prompts = [{"prompt_token_ids": c.prompt} for c in golden.cases]

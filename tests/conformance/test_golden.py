@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from tests.conformance.gated import ALL, name_of
 from vtcore.conformance.draw import Drawn, fold, integers, standard, storable, unfold
-from vtcore.conformance.golden import FOLDER, PROBES, Golden, goldens, probes
-
-ALL = goldens()
+from vtcore.conformance.golden import FOLDER, PROBES, Golden, probes
 
 
 def test_a_draw_is_pinned():
@@ -63,7 +62,7 @@ def test_a_probe_errs_as_a_logit_does():
     assert 3e-4 < moved.std() < 3e-3
 
 
-@pytest.mark.parametrize("golden", ALL, ids=lambda g: g.name)
+@pytest.mark.parametrize("golden", ALL, ids=name_of)
 def test_a_golden_says_enough(golden):
     assert [len(c.prompt) for c in golden.cases] == [1, 7, 33, 70]
     for case in golden.cases:

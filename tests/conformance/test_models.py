@@ -5,37 +5,42 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.conformance.gated import ALIASES, ALL, EXACT, GOLDENS, ONE_EACH, PENDING, golden_of, name_of
 from tests.conformance.test_rules import assert_same_bits
 from vtcore.conformance.gate import Outcome, Way, answer, judge, load
-from vtcore.conformance.golden import goldens
+from vtcore.errors import ConfigError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.models.load import identify, load_model
-from vtcore.models.registry import ARCHITECTURES, load_all
+from vtcore.models.registry import ARCHITECTURES
 from vtcore.models.rope import make_rope
 from vtcore.providers import chain
 
-load_all()
-GOLDENS = goldens(ARCHITECTURES)
-ONE_EACH = {g.architecture: g for g in reversed(GOLDENS) if g.dtype == "float32"}.values()
-EXACT = [g for g in GOLDENS if g.dtype == "float32"]
-ALIASES = {  # names for an architecture that is recorded under another
-    "YiForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration", "StableLMEpochForCausalLM",
-    "Ernie4_5_ForCausalLM", "MPTForCausalLM",
-}  # fmt: skip
-every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+every = pytest.mark.parametrize("golden", GOLDENS, ids=name_of)
 
 
 @every
-@pytest.mark.parametrize("providers", ["reference", "portable"])
-def test_tokens_logits_and_bits(golden, providers):
+def test_the_definitions(golden):
+    verdict = judge(golden, answer(load(golden), golden))
+    assert verdict.passed, str(verdict)
+
+
+@every
+def test_the_default_providers(golden):
     model, runs = load(golden), {}
-    ways = tuple(Way) if providers == "portable" or golden.architecture == "LlamaForCausalLM" else (Way.BATCHED,)
-    for way in ways:
-        runs[way] = answer(model, golden, chain(providers), way)
+    for way in Way:
+        runs[way] = answer(model, golden, chain(None), way)
         verdict = judge(golden, runs[way], way)
         assert verdict.passed, str(verdict)
-    for way in ways[1:]:
+    for way in (Way.CHUNKED, Way.ALONE):
         assert_same_bits(runs[Way.BATCHED], runs[way])
+
+
+@pytest.mark.parametrize("golden", ONE_EACH, ids=name_of)
+def test_the_definitions_give_the_same_bits_each_way(golden):
+    short = replace(golden, cases=tuple(replace(c, tokens=c.tokens[:3]) for c in golden.cases))
+    batched, *others = (answer(load(golden), short, (), way) for way in Way)
+    for other in others:
+        assert_same_bits(batched, other)
 
 
 def test_every_registered_architecture_has_a_golden():
@@ -45,7 +50,13 @@ def test_every_registered_architecture_has_a_golden():
     assert {ours[n] for n in ALIASES} <= {ours[n] for n in recorded}
 
 
-@pytest.mark.parametrize("golden", [g for g in EXACT if g.older], ids=lambda g: g.name)
+@pytest.mark.parametrize("golden", [g for g in ALL if g.name in PENDING], ids=name_of)
+def test_what_is_not_written_yet_is_refused(golden):
+    with pytest.raises(ConfigError):
+        load(golden)
+
+
+@pytest.mark.parametrize("golden", [g for g in EXACT if g.older], ids=name_of)
 def test_both_spellings_of_a_config_are_one(golden, tmp_path):
     new, old = (
         identify(open_checkpoint(golden.write_safetensors(tmp_path / str(older), older=older)), golden.max_model_len).config
@@ -61,7 +72,7 @@ def test_both_spellings_of_a_config_are_one(golden, tmp_path):
             assert (one.scale, one.dynamic) == (other.scale, other.dynamic)
 
 
-@pytest.mark.parametrize("golden", ONE_EACH, ids=lambda g: g.name)
+@pytest.mark.parametrize("golden", ONE_EACH, ids=name_of)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_the_stored_dtype_changes_no_bit(golden, dtype, tmp_path):
     short = replace(golden, cases=tuple(replace(c, tokens=c.tokens[:2]) for c in golden.cases))
@@ -73,7 +84,7 @@ def test_the_stored_dtype_changes_no_bit(golden, dtype, tmp_path):
 
 
 def test_which_longrope_factors_serve_is_decided_by_the_longest_sequence_served():
-    golden = next(g for g in GOLDENS if g.name == "phi3_longrope_short")
+    golden = golden_of("phi3_longrope_short")
     assert judge(golden, answer(load(golden), golden)).passed
     longer = replace(golden, max_model_len=129)
     assert judge(golden, answer(load(longer), golden)).outcome is Outcome.DIVERGED

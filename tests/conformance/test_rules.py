@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
+from tests.conformance.gated import EXACT, ONE_EACH, golden_of, name_of
 from tests.conformance.rules import Capture, Opaque, Poison, Trace, define
 from vtcore.conformance.gate import answer, engine, judge, load
-from vtcore.conformance.golden import goldens
 from vtcore.conformance.runner import Request, Runner, batch_of
-from vtcore.models.registry import ARCHITECTURES, load_all
 from vtcore.tensor import Inputs, Tensor
 
-load_all()
-GOLDENS = [g for g in goldens(ARCHITECTURES) if g.dtype == "float32"]
-every = pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+every = pytest.mark.parametrize("golden", ONE_EACH, ids=name_of)
 
 
 def requests_of(golden, wanted):
@@ -26,7 +23,7 @@ def test_a_model_only_hands_arrays_to_ops(golden, monkeypatch):
     assert [r.answer for r in requests] == [c.tokens[:2] for c in golden.cases]
 
 
-@every
+@pytest.mark.parametrize("golden", EXACT, ids=name_of)
 def test_every_tensor_of_the_checkpoint_is_read(golden):
     model = load(golden)
     Runner(model, engine(golden)).run(requests_of(golden, 1)[:1])
@@ -125,7 +122,7 @@ def test_an_op_touches_only_the_rows_that_it_says(golden):
 
 def test_the_tools_of_these_tests_see_what_they_are_for(monkeypatch):
     """A model that breaks a rule is caught."""
-    golden = next(g for g in GOLDENS if g.name == "llama")
+    golden = golden_of("llama")
     model = load(golden)
     kept = model.norm
     monkeypatch.setattr(model, "norm", lambda x, p: kept(x, p) if x.numpy().any() else x)
@@ -135,7 +132,7 @@ def test_the_tools_of_these_tests_see_what_they_are_for(monkeypatch):
 
 
 def test_poison_sees_a_row_that_was_not_named():
-    golden = next(g for g in GOLDENS if g.name == "llama")
+    golden = golden_of("llama")
 
     class Blind(Poison):
         """Hides one page more than the op allows."""
@@ -153,7 +150,7 @@ def test_poison_sees_a_row_that_was_not_named():
 
 def test_judging_sees_a_small_error():
     """Nine tenths of a thousandth in one scale leave the tokens as they are, and are seen."""
-    golden = next(g for g in GOLDENS if g.name == "llama")
+    golden = golden_of("llama")
     model = load(golden)
     for w in model.layers:
         object.__setattr__(w.config, "scale", w.config.scale * 1.0009)

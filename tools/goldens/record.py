@@ -30,7 +30,7 @@ class Wanted:
 
     clear: float = 2e-3  # the least margin
     various: int = 12  # how many different tokens of 32
-    quiet: float = 5e-5  # the oracle's own noise: half the tolerance
+    quiet: float = 2.5e-5  # the oracle's own noise: a quarter of the tolerance
 
 
 HALF = Wanted(0.03, 8, 1.0)  # of bfloat16: the margin is a step of its grid where the best logits lie
