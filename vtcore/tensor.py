@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ Shape = tuple[int, ...]
 DType = np.dtype[Any] | BlockFormat
 
 
+@lru_cache(4096)
 def steps(shape: Shape) -> Shape:
     """Strides, in elements, of a C-contiguous array."""
     out, n = [], 1

@@ -1,4 +1,4 @@
-"""The command line: `vtcore run | chat | ops | models | doctor | explain | pull | bench`. One file a command."""
+"""The command line: `vtcore run | chat | ops | models | doctor | explain | pull | cache | bench`. One file a command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from vtcore.cli import bench, chat, doctor, explain, models, ops, pull, run
+from vtcore.cli import bench, cache, chat, doctor, explain, models, ops, pull, run
 from vtcore.cli.options import debug
 from vtcore.errors import ArgumentError, VtcoreError
 
 # What is heavy is imported when a command runs, so that --help answers at once.
-COMMANDS = (run, chat, ops, models, doctor, explain, pull, bench)
+COMMANDS = (run, chat, ops, models, doctor, explain, pull, cache, bench)
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,11 +46,14 @@ def rows_of(tensor: Tensor) -> int:
 
 def broadcast(tensor: Tensor, shape: Shape) -> Shape:
     """The strides of a tensor seen in a larger shape: 0 along axes that it is repeated on."""
+    if tensor.shape == shape:
+        return tensor.strides
     missing = len(shape) - tensor.ndim
     own = zip(tensor.shape, tensor.strides, strict=True)
     return (0,) * missing + tuple(0 if n == 1 else s for n, s in own)
 
 
+@lru_cache(4096)
 def joined(shape: Shape, *strides: Shape) -> tuple[Shape, tuple[Shape, ...]]:
     """The same walk in fewer axes: neighbours that every array steps through evenly become one, axes of 1 go."""
     axes: list[list[int]] = []

@@ -75,7 +75,7 @@ class Launcher:
 
 def table_of(native: Native, words: Sequence[Word]) -> tuple[int, ...]:
     """The words of a table: addresses (0 for None), integers, the bits of floats."""
-    table: list[Any] = [w.address if isinstance(w, Tensor) else 0 if w is None else w for w in words]
+    table: list[Any] = [w if type(w) is int else w.address if isinstance(w, Tensor) else w or 0 for w in words]
     for i in native.floats:
         table[i] = _float_bits(table[i])
     for i in native.doubles:

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-VARIABLE = "VTCORE_CACHE"
+from vtcore.caches import cache_directory
+
 MAGIC = b"vtcore object 1\n"
 DIGEST = hashlib.sha256().digest_size
 LIMIT = 128 << 20  # bytes of all entries together
 BETWEEN = 32  # entries that are added between two looks at the total
 ABANDONED = 600  # seconds after which a file that was never renamed belongs to a process that is gone
-
-
-def cache_directory() -> Path:
-    """Where this user's caches are: VTCORE_CACHE, else the system's place for them."""
-    if named := os.environ.get(VARIABLE):
-        return Path(named).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "vtcore" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "vtcore"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vtcore"
 
 
 class ObjectCache:

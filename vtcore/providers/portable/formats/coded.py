@@ -4,6 +4,8 @@ Taken apart by the format's own NumPy code when the weight is prepared; from the
 
 from __future__ import annotations
 
+from functools import cache
+
 from vtcore.providers.portable.formats.layout import Layout
 from vtcore.providers.portable.value import Val
 
@@ -30,6 +32,7 @@ def layout_key(layout: Layout) -> str:
     return f"coded/{layout.width}/{int(layout.offsets)}" if isinstance(layout, Coded) else layout.name
 
 
+@cache
 def layout_of(key: str) -> Layout:
     """The layout that `layout_key` named."""
     from vtcore.providers.portable.formats import native
