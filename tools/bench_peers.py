@@ -96,11 +96,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     groups = chosen(p, args)
     plan = Plan(args.threads, args.rounds, args.steps, pythons(p, args, groups))
     facts, found = report.facts(), list[Found]()
-    for group in groups:
-        for one in compared(group, plan, located(args.models)):
-            found.append(one)
-            print(report.line(one), file=sys.stderr, flush=True)
-    print((report.as_json if args.json else report.markdown)(found, plan, facts))
+    try:
+        for group in groups:
+            for one in compared(group, plan, located(args.models)):
+                found.append(one)
+                print(report.line(one), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        found.append(Named("all", "interrupted here: the rest is missing"))
+    form = report.as_json if args.json else report.markdown if args.markdown else report.table
+    print(form(found, plan, facts))
     return int(any(getattr(f, "met", None) is False for f in found))
 
 

@@ -38,7 +38,7 @@ class Start:
 
     def command(self, *extra: str) -> list[str]:
         """The words."""
-        words = [self.python, "-m", f"peers.{self.engine}_engine", self.model, "--threads", str(self.threads)]
+        words = [self.python, "-m", "peers.serving", self.engine, self.model, "--threads", str(self.threads)]
         return [*words, *(("--numerics", self.numerics) if self.engine == "vtcore" else ()), *extra]
 
     def environment(self) -> dict[str, str]:
@@ -108,6 +108,7 @@ class Worker:
         try:
             line = self._answers.get(timeout=seconds)
         except Empty:
+            self._process.kill()  # else a late answer would be taken for that of the next question
             raise self._failed(f"gave no answer for {seconds:g} s") from None
         if not line:
             raise self._failed("ended")

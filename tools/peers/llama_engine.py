@@ -11,7 +11,7 @@ from typing import Any
 import llama_cpp as ll
 import numpy as np
 
-from peers.serving import Answer, main
+from peers.serving import Answer
 
 BATCH = 512  # tokens of a forward at most
 FLASH = {"plain attention": ll.LLAMA_FLASH_ATTN_TYPE_DISABLED, "flash attention": ll.LLAMA_FLASH_ATTN_TYPE_ENABLED}
@@ -158,5 +158,4 @@ class Context:
         return np.ctypeslib.as_array(ll.llama_get_logits(self.raw), (int(wanted.sum()), self.size))
 
 
-if __name__ == "__main__":
-    main(Llama)
+make = Llama

@@ -12,7 +12,7 @@ from peers.channel import Worker
 
 STAT = Path("/proc/stat")
 IDLE_FIELDS = (3, 4)  # of the counters: idle, and waiting for a disk
-ENOUGH = 0.05  # of a core
+ENOUGH = 0.1  # of a core
 
 
 class Watch:
@@ -32,13 +32,13 @@ class Watch:
         self.idle += idle
         self.outside += max(0.0, machine - mine - idle)
 
-    def found(self) -> str:
-        """In words, or nothing: what engines that weren't asked used, and what other processes did."""
+    def disturbed(self) -> str:
+        """By whom, in words: engines that weren't asked, or other processes. Nothing if the machine was quiet."""
         told = []
         for used, who in ((self.idle, "idle engines"), (self.outside, "other processes")):
             if self.seconds and used / self.seconds > ENOUGH:
                 told.append(f"{who} used {used / self.seconds:.2f} of a core")
-        return f"DISTURBED: {' and '.join(told)}" if told else ""
+        return " and ".join(told)
 
     def _counters(self, engine: str) -> tuple[float, float, float, float]:
         """Seconds: by the clock; of the measured engine with this process, of the idle ones, and of the whole machine."""

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from statistics import median
 from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from peers.paired import Found, Named, Plan, Row
 from vtcore.bench import machine
 from vtcore.bench.machine import BUSY
 from vtcore.bench.show import text
 
+WIDTH = 180
 HEADINGS = ("model", "case", "here", "peer", "there", "ratio", "least", "most", "wanted", "met", "note")
 
 
 def line(found: Found) -> str:
     """One of them as it comes in."""
     if isinstance(found, Named):
-        return f"{found.group}: {found.text}"
+        return f"{found.group}: {' '.join(found.text.split())}"
     return " | ".join(cells(found))
 
 
@@ -26,8 +32,21 @@ def cells(row: Row) -> list[str]:
     """A row's texts, in the order of HEADINGS."""
     ours, theirs = (f"{text(median(values))} {row.unit}" for values in (row.ours, row.theirs))
     ratios = [f"{r:.2f}" for r in (row.ratio, min(row.ratios), max(row.ratios))]
-    met = {None: "", True: "yes", False: "no"}[row.met]
-    return [row.group, row.case, ours, row.peer, theirs, *ratios, row.wanted, met, row.note]
+    met = {None: "?" if row.wanted else "", True: "yes", False: "no"}[row.met]
+    note = "; ".join(filter(None, (row.note, f"DISTURBED: {row.disturbed}" if row.disturbed else "")))
+    return [row.group, row.case, ours, row.peer, theirs, *ratios, row.wanted, met, note]
+
+
+def table(found: Sequence[Found], plan: Plan, facts: Mapping[str, Any]) -> str:
+    """For a terminal."""
+    grid = Table(*HEADINGS)
+    for row in found:
+        if isinstance(row, Row):
+            grid.add_row(*map(escape, cells(row)))
+    console = Console(width=WIDTH, file=StringIO())
+    console.print(grid)
+    notes = [line(f) for f in found if isinstance(f, Named)]
+    return "\n".join([headline(plan, facts), console.file.getvalue(), *notes])  # type: ignore[attr-defined]
 
 
 def markdown(found: Sequence[Found], plan: Plan, facts: Mapping[str, Any]) -> str:
@@ -35,7 +54,7 @@ def markdown(found: Sequence[Found], plan: Plan, facts: Mapping[str, Any]) -> st
     rows = [f for f in found if isinstance(f, Row)]
     lines = [headline(plan, facts), "", f"| {' | '.join(HEADINGS)} |", "|---" * len(HEADINGS) + "|"]
     lines += [f"| {' | '.join(c.replace('|', '/') for c in cells(row))} |" for row in rows]
-    lines += ["", *(f"- {f.group}: {f.text}" for f in found if isinstance(f, Named))]
+    lines += ["", *(f"- {line(f)}" for f in found if isinstance(f, Named))]
     return "\n".join(lines)
 
 

@@ -8,7 +8,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -28,12 +29,10 @@ class Engine(Protocol):
         """{"tokens", "seconds"}: steps of so many sequences together, after prompts of `context` tokens; the prompts aren't counted."""
 
 
-Make = Callable[[argparse.Namespace], Any]
-
-
-def main(make: Make) -> None:
+def main() -> None:
     """Greet, and answer until the input ends; or, with --first-token, print one token after a text and end."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("engine", help="of peers/*_engine.py")
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--numerics", default="exact")
@@ -43,8 +42,13 @@ def main(make: Make) -> None:
     if args.first_token is not None:
         out.write(make(args).first_token(args.first_token) + "\n")
         out.flush()
-        return
-    serve(make, args, out)
+    else:
+        serve(lambda: make(args), out, sys.stdin)
+
+
+def make(args: argparse.Namespace) -> Any:
+    """The engine, with its model loaded. ImportError where it isn't installed."""
+    return import_module(f"peers.{args.engine}_engine").make(args)
 
 
 def private_stdout() -> IO[str]:
@@ -54,10 +58,10 @@ def private_stdout() -> IO[str]:
     return out
 
 
-def serve(make: Make, args: argparse.Namespace, out: IO[str], requests: IO[str] = sys.stdin) -> None:
+def serve(start: Callable[[], Any], out: IO[str], requests: Iterable[str]) -> None:
     """One line in, one line out."""
     try:
-        engine = make(args)
+        engine = start()
     except ImportError as wrong:
         say(out, {"missing": str(wrong)})
         return
@@ -88,3 +92,7 @@ def peak_memory() -> int:
     """Bytes: the most that this process has held, mapped files included. Linux only."""
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     return int(fields["VmHWM"].split()[0]) << 10
+
+
+if __name__ == "__main__":
+    main()

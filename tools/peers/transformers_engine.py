@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import transformers
 
-from peers.serving import Answer, main
+from peers.serving import Answer
 
 
 class Transformers:
@@ -52,5 +52,4 @@ class Transformers:
         return torch.randint(0, self.model.config.vocab_size, (batch, tokens))
 
 
-if __name__ == "__main__":
-    main(Transformers)
+make = Transformers

@@ -11,7 +11,7 @@ os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")  # GiB
 
 import vllm
 
-from peers.serving import Answer, main
+from peers.serving import Answer
 
 LONGEST, SEQUENCES = 1024, 16
 
@@ -47,5 +47,4 @@ class Vllm:
         return time.perf_counter() - start
 
 
-if __name__ == "__main__":
-    main(Vllm)
+make = Vllm

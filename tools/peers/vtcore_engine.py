@@ -6,7 +6,7 @@ import argparse
 from importlib.metadata import version
 from typing import Any
 
-from peers.serving import Answer, main
+from peers.serving import Answer
 from vtcore.bench.run import serving_length
 from vtcore.bench.speed import Pace, Prompts, decode, prefill
 from vtcore.bench.trace import dispatcher_of
@@ -58,5 +58,4 @@ def margin(logprobs: list[Any]) -> float:
     return float(first - second)
 
 
-if __name__ == "__main__":
-    main(Vtcore)
+make = Vtcore
