@@ -107,6 +107,14 @@ def test_mpt_keeps_some_numbers_in_an_inner_object():
         config_of("MPTForCausalLM", d_model=64, n_heads=4, n_layers=2, attn_config={"qk_ln": True})
 
 
+def test_a_layer_of_wider_heads_has_another_scale_of_scores():
+    raw = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "per_layer_config": {"1": {"head_dim": 64}}}
+    assert [config_of("LlamaForCausalLM", **raw).layer(i).scale for i in (0, 1)] == [0.25, 0.125]
+    assert [config_of("Gemma4ForCausalLM", **raw | {"head_dim": 16}).layer(i).scale for i in (0, 1)] == [1.0, 1.0]
+    raw |= {"query_pre_attn_scalar": 4}
+    assert [config_of("LlamaForCausalLM", **raw).layer(i).scale for i in (0, 1)] == [0.5, 0.5]
+
+
 def test_minicpm_s_multipliers():
     numbers = {"scale_emb": 10, "scale_depth": 1.4, "dim_model_base": 16}
     c = config_of("MiniCPMForCausalLM", hidden_size=64, num_attention_heads=4, num_hidden_layers=4, **numbers)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vtcore.cli import options
 
 if TYPE_CHECKING:
-    from vtcore.models.decoder import Network
+    from vtcore.models.network import Network
 
 MARKDOWN = ("| config.json | GGUF | goldens | in | what it is |", "|---|---|---|---|---|")
 

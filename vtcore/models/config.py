@@ -171,5 +171,7 @@ def _overrides(f: Fields, layers: int) -> dict[int, Json]:
                 f"{f.file}: {f.name('per_layer_config')} has {index!r}: {own!r:.40}; it must name layers from 0 to {layers - 1}"
             )
         per = Fields(own, f.file, f.spelled)
-        out[int(index)] = {ours: per.integer(n, high=WIDTH) for n, ours in OURS.items() if n in own}
+        made: Json = {ours: per.integer(n, high=WIDTH) for n, ours in OURS.items() if n in own}
+        follows = "head_dim" in made and not any(f.has(n) for n in ("attention_multiplier", "query_pre_attn_scalar"))
+        out[int(index)] = made | ({"scale": made["head_dim"] ** -0.5} if follows else {})
     return out

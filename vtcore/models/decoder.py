@@ -1,8 +1,8 @@
-"""What every decoder shares: its names, its layers, their caches, and the walk over them."""
+"""What every decoder shares: its layers, their caches, and the walk over them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from vtcore.errors import ConfigError, OpError
@@ -13,13 +13,12 @@ from vtcore.models.config import ModelConfig
 from vtcore.models.facts import Survey
 from vtcore.models.fields import Json
 from vtcore.models.names import Dialect, Names, Rows, Stored, Values
+from vtcore.models.network import Attach, Network
 from vtcore.models.registry import architecture
 from vtcore.models.rope import HeldRope, make_rope
-from vtcore.models.weights import Layer, Named, Param, Weights
+from vtcore.models.weights import Layer, Param, Weights
 from vtcore.op import Array, Op
 from vtcore.ops import dynamic_angles, embedding, paged_attention, place, rope_angles, rotate, softcap, write_pages
-
-Attach = Callable[[Named, str, Any], Any]
 
 
 def heads(x: Array, width: int) -> Array:
@@ -32,50 +31,6 @@ def heads(x: Array, width: int) -> Array:
 def flat(x: Array) -> Array:
     """[T, heads, width] as [T, heads * width]."""
     return x.reshape(x.shape[0], x.shape[1] * x.shape[2])
-
-
-class Network:
-    """Layers of weights under a table of names: what decoders, encoders and towers share."""
-
-    prefix: ClassVar[str] = "model.layers.{}."
-    top: ClassVar[Names] = {}
-    names: ClassVar[Names] = {}
-    defaults: ClassVar[Json] = {}  # what config.json leaves out when it has this value
-    words: ClassVar[Mapping[str, str]] = {}  # a family's own keys of config.json, and what others call the same
-    only: ClassVar[Json] = {}  # keys of which this forward knows one value
-
-    @classmethod
-    def refused(cls, raw: Json) -> str | None:
-        """A key whose value this forward doesn't know."""
-        return next((key for key, value in cls.only.items() if raw.get(key) not in (None, value)), None)
-
-    @classmethod
-    def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
-        """From config.json; a family that says the same numbers in another form translates them here.
-
-        Raises ConfigError, also for a value that changes the forward and that this one doesn't know."""
-        if key := cls.refused(raw):
-            file = source.get("file", "config.json")
-            raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {cls.only[key]!r} alone")
-        own = [n for n in cls.words if raw.get(n) is not None]
-        source["spelled"] = {**(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
-        said = {n: v for n, v in raw.items() if n not in own} | {cls.words[n]: raw[n] for n in own}
-        return ModelConfig.from_hf(said, max_model_len, **source)
-
-    def __init__(self, config: ModelConfig, weights: Weights, dialect: Dialect | None = None, attach: tuple[Attach, ...] = ()) -> None:
-        """`attach` may stand in for each weight as it is read."""
-        self.config, self.weights = config, weights
-        self.dialect = dialect or Dialect(self.top, self.names, self.prefix)
-        self.top_weights = Named(weights, self.dialect, self.dialect.top, "", config, attach)
-        self.layers = [Layer(weights, self.dialect, i, self.layer_config(i), attach) for i in self.indices()]
-
-    def indices(self) -> range:
-        """The numbers of this model's layers in the checkpoint."""
-        return range(self.config.layers)
-
-    def layer_config(self, index: int) -> ModelConfig:
-        """The numbers of one layer: config.json's, and here what the architecture fixes without writing it there."""
-        return self.config.layer(index)
 
 
 class Decoder(Network):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vtcore.models.config import ModelConfig
-from vtcore.models.decoder import Network
 from vtcore.models.fused import QKV, STACKED
 from vtcore.models.gemma import PLUS_ONE
 from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned
+from vtcore.models.network import Network
 
 PREFIX = "blk.{}."
 PATHS = {  # by the forward's name

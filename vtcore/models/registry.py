@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from vtcore.errors import UnknownArchitectureError
 
 if TYPE_CHECKING:
-    from vtcore.models.decoder import Network
+    from vtcore.models.network import Network
 
 GROUP = "vtcore.models"
 ARCHITECTURES: dict[str, type[Network]] = {}  # by the class name in config.json's `architectures`

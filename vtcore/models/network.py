@@ -1,0 +1,58 @@
+"""Layers of weights under a table of names, and the numbers that describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from vtcore.errors import ConfigError
+from vtcore.models.config import ModelConfig
+from vtcore.models.fields import Json
+from vtcore.models.names import Dialect, Names
+from vtcore.models.weights import Layer, Named, Weights
+
+Attach = Callable[[Named, str, Any], Any]
+
+
+class Network:
+    """What decoders, encoders and towers share."""
+
+    prefix: ClassVar[str] = "model.layers.{}."
+    top: ClassVar[Names] = {}
+    names: ClassVar[Names] = {}
+    defaults: ClassVar[Json] = {}  # what config.json leaves out when it has this value
+    words: ClassVar[Mapping[str, str]] = {}  # a family's own keys of config.json, and what others call the same
+    only: ClassVar[Json] = {}  # keys of which this forward knows one value
+
+    @classmethod
+    def refused(cls, raw: Json) -> str | None:
+        """A key whose value this forward doesn't know."""
+        return next((key for key, value in cls.only.items() if raw.get(key) not in (None, value)), None)
+
+    @classmethod
+    def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
+        """From config.json; a family that says the same numbers in another form translates them here.
+
+        Raises ConfigError, also for a value that changes the forward and that this one doesn't know."""
+        if key := cls.refused(raw):
+            file = source.get("file", "config.json")
+            raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {cls.only[key]!r} alone")
+        own = [n for n in cls.words if raw.get(n) is not None]
+        source["spelled"] = {**(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
+        said = {n: v for n, v in raw.items() if n not in own} | {cls.words[n]: raw[n] for n in own}
+        return ModelConfig.from_hf(said, max_model_len, **source)
+
+    def __init__(self, config: ModelConfig, weights: Weights, dialect: Dialect | None = None, attach: tuple[Attach, ...] = ()) -> None:
+        """`attach` may stand in for each weight as it is read."""
+        self.config, self.weights = config, weights
+        self.dialect = dialect or Dialect(self.top, self.names, self.prefix)
+        self.top_weights = Named(weights, self.dialect, self.dialect.top, "", config, attach)
+        self.layers = [Layer(weights, self.dialect, i, self.layer_config(i), attach) for i in self.indices()]
+
+    def indices(self) -> range:
+        """The numbers of this model's layers in the checkpoint."""
+        return range(self.config.layers)
+
+    def layer_config(self, index: int) -> ModelConfig:
+        """The numbers of one layer: config.json's, and here what the architecture fixes without writing it there."""
+        return self.config.layer(index)
