@@ -18,7 +18,7 @@ from pathlib import Path
 from peers import report
 from peers.fresh import fresh
 from peers.groups import GROUPS, Group, of_one_model
-from peers.paired import Found, Named, Plan, sessions
+from peers.paired import Found, Named, Plan, side_by_side
 
 from vtcore.catalogue import CATALOGUE, resolve
 
@@ -84,7 +84,7 @@ def compared(group: Group, plan: Plan, locate: Callable[[str], str]) -> Iterator
     if missing:
         yield Named(group.title, f"there is no {missing[0]}: tools/make_bench_models.py makes it")
         return
-    yield from sessions(group, plan, locate)
+    yield from side_by_side(group, plan, locate)
     if group.fresh:
         yield from fresh(group, plan, locate)
 

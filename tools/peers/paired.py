@@ -78,7 +78,7 @@ class Named:
 Found = Row | Named
 
 
-class Session:
+class Comparison:
     """The engines of one group, all alive."""
 
     def __init__(self, group: Group, plan: Plan, workers: Mapping[str, Worker]) -> None:
@@ -134,7 +134,7 @@ class Session:
         return rate(answer)
 
 
-def sessions(group: Group, plan: Plan, folder: Callable[[str], str]) -> Iterator[Found]:
+def side_by_side(group: Group, plan: Plan, folder: Callable[[str], str]) -> Iterator[Found]:
     """Everything of a group that one set of living engines gives."""
     workers = dict[str, Worker]()
     try:
@@ -146,19 +146,19 @@ def sessions(group: Group, plan: Plan, folder: Callable[[str], str]) -> Iterator
             except PeerError as wrong:
                 yield Named(group.title, f"{LABELS[engine]} doesn't run this model: {wrong}")
         if "vtcore" in workers:
-            yield from _all(Session(group, plan, workers))
+            yield from _all(Comparison(group, plan, workers))
     finally:
         for worker in workers.values():
             worker.close()
 
 
-def _all(session: Session) -> Iterator[Found]:
-    group = session.group
-    for worker in session.workers.values():
+def _all(comparison: Comparison) -> Iterator[Found]:
+    group = comparison.group
+    for worker in comparison.workers.values():
         yield Named(group.title, worker.about)
-    parts = [session.speeds] if len(session.workers) > 1 else []
-    parts += [session.bandwidth] if group.bandwidth else []
-    parts += [session.greedy] if group.greedy else []
+    parts = [comparison.speeds] if len(comparison.workers) > 1 else []
+    parts += [comparison.bandwidth] if group.bandwidth else []
+    parts += [comparison.greedy] if group.greedy else []
     for part in parts:
         try:
             yield from part()
