@@ -2,15 +2,19 @@
 
 import json
 import re
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.models import rand
 from tests.writers import write_safetensors
 from vtcore.conformance.gate import answer, judge
 from vtcore.conformance.golden import FOLDER, Golden
-from vtcore.errors import CheckpointError, ConfigError, TensorNamesError
+from vtcore.errors import CheckpointError, ConfigError, TensorNamesError, VtcoreError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.formats.metadata import Metadata
 from vtcore.models.alibi import slopes
@@ -218,6 +222,36 @@ def test_special_metadata_of_wrong_types():
     for name, key in (("mistral3", "attention.temperature_scale"), ("gemma4", "attention.key_length_swa")):
         with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
             READERS[name]({"rope_scaling": {}}, Metadata({f"{name}.{key}": "much", f"{name}.block_count": 1}), Weights({}))
+
+
+JUNK = ["x", -1, 0, 1.5, [], {}, [1], 10**30, float("nan")]
+ANY = [golden(n) for n in ("gemma4_e2b", "ministral3", "mpt", "falcon_grouped", "gptj", "minicpm", "stablelm_parallel", "opt_post_norm")]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_config_with_one_wrong_value_is_read_or_refused(tmp_path_factory, data):
+    g = data.draw(st.sampled_from(ANY), "golden")
+    key = data.draw(st.sampled_from(sorted(set(g.config) - {"architectures"})), "key")
+    changed = g.config | {key: data.draw(st.sampled_from(JUNK), "value")}
+    path = replace(g, config=changed).write_safetensors(tmp_path_factory.mktemp("junk"))
+    with suppress(VtcoreError):
+        load_model(open_checkpoint(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("gemma4_e2b", "num_kv_shared_layers", "two"),
+        ("gemma4_e2b", "hidden_size_per_layer_input", -4),
+        ("gemma4_31b", "attention_k_eq_v", "yes"),
+        ("stablelm", "use_parallel_residual", 1),
+        ("falcon", "num_ln_in_parallel_attn", "both"),
+    ],
+)
+def test_a_number_or_a_switch_of_one_family_is_checked(name, key, value, tmp_path):
+    with pytest.raises(ConfigError, match=f"{key} is"):
+        said_otherwise(name, tmp_path, **{key: value})
 
 
 def test_words_of_an_own_family_are_not_those_of_others(tmp_path):

@@ -20,7 +20,14 @@ NUMBERS = (
     "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
     "alibi_bias_max",
 )  # fmt: skip
-INTEGERS = ("intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim")
+INTEGERS = (
+    "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
+    "num_ln_in_parallel_attn",
+)  # fmt: skip
+COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input")  # that may be none
+FLAGS = (
+    "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
+)  # fmt: skip
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
 OURS = {"num_key_value_heads": "kv_heads", "num_attention_heads": "heads", "head_dim": "head_dim"}
 
@@ -117,6 +124,10 @@ def _check_rest(f: Fields, layers: int) -> None:
         f.number("clip_qkv")
     for key in filter(f.has, INTEGERS):
         f.integer(key)
+    for key in filter(f.has, COUNTS):
+        f.integer(key, low=0)
+    for key in FLAGS:
+        f.flag(key)
     for key in filter(f.has, SWITCHES):
         f.switches(key, layers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
@@ -10,6 +10,7 @@ from vtcore.errors import ConfigError
 from vtcore.formats.metadata import short
 
 Json = dict[str, Any]
+LARGEST = sys.float_info.max
 MOST = 2**31 - 1  # positions and windows are int32
 
 
@@ -38,7 +39,7 @@ class Fields:
         """A finite number; with `above`, greater than `low`."""
         wanted = f"a number {'above' if above else 'from'} {low:g} {'and up ' if above else ''}to {high:g}"
         key, value = self._find(keys, default, wanted)
-        good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and low <= value <= high
+        good = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
         if not good or (above and value == low):
             self._refuse(key, value, wanted)
         return float(value)
@@ -60,7 +61,7 @@ class Fields:
     def numbers(self, key: str, count: int, default: list[float] | None = None) -> list[float]:
         """A list of `count` positive numbers."""
         _, value = self._find((key,), default, wanted := f"a list of {count} numbers above 0")
-        good = isinstance(value, (list, tuple)) and all(type(v) in (int, float) and 0 < v < math.inf for v in value)
+        good = isinstance(value, (list, tuple)) and all(type(v) in (int, float) and 0 < v <= LARGEST for v in value)
         if not good or len(value) != count:
             self._refuse(key, value, wanted)
         return [float(v) for v in value]

@@ -12,6 +12,7 @@ import numpy as np
 
 from vtcore import tensor
 from vtcore.errors import ConfigError
+from vtcore.formats.metadata import short
 from vtcore.models.fields import Fields, Json
 from vtcore.tensor import Tensor
 
@@ -53,6 +54,9 @@ def make_rope(parameters: Json, width: int) -> Rope:
         raise ConfigError(f"rope turns {turn} of a head's {width} channels; it must be an even number, at least 2")
     powers = theta ** (np.arange(0, turn, 2, dtype=np.float32) / np.float32(turn))  # what a position is divided by
     frequencies, scale = FORMULAS[kind](powers.astype(np.float32), p, turn)
+    if not np.isfinite(frequencies).all() or not math.isfinite(np.float32(scale)):
+        given = ", ".join(f"{n} {short(v)}" for n, v in parameters.items() if isinstance(v, (int, float)))
+        raise ConfigError(f"the rope's parameters ({kind}: {given}) make frequencies or a scale that float32 doesn't hold")
     rope = Rope(frequencies.astype(np.float32), scale, _axes(p, turn // 2))
     if kind == "dynamic" and not p.has("alpha"):
         rope = replace(rope, dynamic=(theta, p.integer("max_position_embeddings"), p.number("factor", low=1.0, high=1e6)))
@@ -169,7 +173,7 @@ def _axes(p: Fields, half: int) -> Array | None:
         return None
     sections = [int(n) for n in p.numbers("mrope_section", 3)]
     if sum(sections) != half:
-        raise ConfigError(f"mrope_section {sections} adds up to {sum(sections)}; it must be {half}, half of what rope turns")
+        raise ConfigError(f"mrope_section {short(p.raw['mrope_section'])} adds up to {short(sum(sections))}; it must be {half}, half of what rope turns")
     if not p.flag("mrope_interleaved"):
         return np.repeat(np.arange(3, dtype=np.int32), sections)
     index = np.arange(half)
