@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
-FAMILIES = ("bends", "elementwise", "embedding", "linear", "linear_q8", "norm", "paged", "pages", "positions", "rope", "rows")
+FAMILIES = ("bends", "elementwise", "embedding", "linear", "linear_q8", "norm", "paged", "pages", "plain", "positions", "rope", "rows")
 
 
 def register_all(provider: Portable) -> None:

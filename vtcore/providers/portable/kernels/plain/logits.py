@@ -1,0 +1,202 @@
+"""Penalties, biases, masks, temperature and min_p, row by row of [R V], in float64 as their definitions compute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vtcore import ops
+from vtcore.memory import HOST
+from vtcore.ops.logits import GREEDY
+from vtcore.providers.portable.arrays import float32_rows, not_float
+from vtcore.providers.portable.kernels.plain.kernel import not_int32, plain, recording
+from vtcore.providers.portable.kernels.plain.words import (
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    Array,
+    array,
+    claim,
+    copy,
+    doubles,
+    floats,
+    helper,
+    words,
+)
+from vtcore.providers.portable.provider import Portable
+from vtcore.tensor import Tensor, empty, of
+
+INF = np.inf
+MARGIN = 1e-9  # of the logarithm of a ratio: beyond it no rounding of an exponential changes a comparison
+
+
+@plain("logits seen counts repetition frequency presence width rows -> out")
+def penalised(table: int, thread: int, threads: int) -> None:
+    """apply_penalties."""
+    w = words(table)
+    width, rows = w[6], w[7]
+    r = claim(table)
+    while r < rows:
+        seen, counts = array(w[1] + r * width, width, BYTE), array(w[2] + 4 * r * width, width, INT)
+        numbers = (array(w[3], rows, FLOAT)[r], array(w[4], rows, FLOAT)[r], array(w[5], rows, FLOAT)[r])
+        penalise(floats(w[0], r, width), seen, counts, numbers, floats(w[8], r, width))
+        r = claim(table)
+
+
+@helper
+def penalise(x: Array, seen: Array, counts: Array, numbers: tuple[float, float, float], out: Array) -> None:
+    """One row."""
+    repetition, frequency, presence = DOUBLE(numbers[0]), DOUBLE(numbers[1]), DOUBLE(numbers[2])
+    for i in range(x.size):
+        v, count = DOUBLE(x[i]), DOUBLE(counts[i])
+        used = DOUBLE(1.0 if count > 0 else 0.0)
+        if seen[i] != 0 or count > 0:
+            v = v / repetition if v > 0 else v * repetition
+        out[i] = v - frequency * count - presence * used
+
+
+@plain("logits keys values n width rows -> out")
+def biased(table: int, thread: int, threads: int) -> None:
+    """apply_logit_bias, with keys (row * width + id) that never fall."""
+    w = words(table)
+    n, width, rows = w[3], w[4], w[5]
+    keys, values = array(w[1], n, LONG), array(w[2], n, FLOAT)
+    r = claim(table)
+    while r < rows:
+        out = floats(w[6], r, width)
+        copy(floats(w[0], r, width), out)
+        add_biases(out, keys, values, r * width)
+        r = claim(table)
+
+
+@helper
+def add_biases(out: Array, keys: Array, values: Array, begin: int) -> None:
+    """The biases of the row whose first key is `begin`; those of one token are summed up before the one rounding."""
+    i = 0
+    while i < keys.size:
+        at, total = keys[i] - begin, DOUBLE(0)
+        if at < 0 or at >= out.size:
+            i += 1
+            continue
+        total = DOUBLE(out[at])
+        while i < keys.size and keys[i] - begin == at:
+            total += values[i]
+            i += 1
+        out[at] = total
+
+
+@plain("logits mask width rows -> out")
+def masked(table: int, thread: int, threads: int) -> None:
+    """apply_token_mask."""
+    w = words(table)
+    width, rows = w[2], w[3]
+    r = claim(table)
+    while r < rows:
+        x, out, mask = floats(w[0], r, width), floats(w[4], r, width), array(w[1] + r * width, width, BYTE)
+        for i in range(width):
+            out[i] = -INF if mask[i] != 0 else x[i]
+        r = claim(table)
+
+
+@plain("logits temperature width rows greedy:d -> out")
+def cooled(table: int, thread: int, threads: int) -> None:
+    """apply_temperature."""
+    w = words(table)
+    width, rows, greedy = w[2], w[3], doubles(table)[4]
+    r = claim(table)
+    while r < rows:
+        x, out, temperature = floats(w[0], r, width), floats(w[5], r, width), DOUBLE(array(w[1], rows, FLOAT)[r])
+        divisor = 1.0 if temperature < greedy else temperature
+        for i in range(width):
+            out[i] = x[i] / divisor
+        r = claim(table)
+
+
+@plain("logits bounds width rows -> doubts out")
+def likely(table: int, thread: int, threads: int) -> None:
+    """apply_min_p by bounds [R 2] of logit - best: masked under the lower one; up to the upper one it is only counted as in doubt."""
+    w = words(table)
+    width, rows = w[2], w[3]
+    bounds, doubts = array(w[1], 2 * rows, DOUBLE), array(w[4], rows, INT)
+    r = claim(table)
+    while r < rows:
+        doubts[r] = keep_likely(floats(w[0], r, width), bounds[2 * r], bounds[2 * r + 1], floats(w[5], r, width))
+        r = claim(table)
+
+
+@helper
+def keep_likely(x: Array, low: float, high: float, out: Array) -> int:
+    """One row: how many values are in doubt. One that isn't a number keeps all; the best itself is never in doubt."""
+    best, doubts = DOUBLE(-INF), 0
+    for i in range(x.size):
+        best = x[i] if best == best and not x[i] <= best else best
+    for i in range(x.size):
+        less = x[i] - best
+        out[i] = -INF if less < low else x[i]
+        doubts += 1 if low <= less <= high and less != 0 else 0
+    return doubts
+
+
+def _flags(mask: Tensor) -> Tensor:
+    """Of any layout: in rows."""
+    return mask if mask.contiguous else of(mask.bare())
+
+
+def _bias_keys(rows: Tensor, ids: Tensor, values: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    keys = rows.bare().astype(np.int64) * width + ids.bare()
+    order = np.argsort(keys, kind="stable")
+    return of(keys[order]), of(values.bare().astype(np.float32)[order])
+
+
+def _bounds(min_p: Array) -> Array:
+    """Where exp(logit - best) passes min_p, give or take [R 2]. Of 0 nothing is under it, and nothing in doubt."""
+    with np.errstate(divide="ignore"):
+        edge = np.log(min_p.astype(np.float64))
+    return np.stack([edge - MARGIN, np.where(min_p > 0, edge + MARGIN, np.nan)], 1)
+
+
+def register(p: Portable) -> None:
+    """apply_penalties, apply_logit_bias, apply_token_mask, apply_temperature, apply_min_p."""
+
+    def turned(*flags: Tensor) -> str | None:
+        return None if all(t.contiguous for t in flags) else recording(p)
+
+    def no_penalties(prompt_seen: Tensor, counts: Tensor, **floats: Tensor) -> str | None:
+        return not_float(**floats) or not_int32(counts=counts) or turned(prompt_seen, counts)
+
+    @p.kernel(ops.apply_penalties, declines=no_penalties)
+    def apply_penalties(
+        logits: Tensor, prompt_seen: Tensor, counts: Tensor, repetition: Tensor, frequency: Tensor, presence: Tensor
+    ) -> Tensor:
+        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
+        numbers = [float32_rows(p, t) for t in (repetition, frequency, presence)]
+        p.launch(penalised, [x, _flags(prompt_seen), _flags(counts), *numbers, width, rows, out], out.size)
+        return out
+
+    @p.kernel(ops.apply_logit_bias, declines=lambda logits, values, **_: not_float(logits=logits, values=values) or recording(p))
+    def apply_logit_bias(logits: Tensor, rows: Tensor, ids: Tensor, values: Tensor) -> Tensor:
+        x, out, (height, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
+        p.launch(biased, [x, *_bias_keys(rows, ids, values, width), ids.size, width, height, out], out.size)
+        return out
+
+    @p.kernel(ops.apply_token_mask, declines=lambda logits, mask: not_float(logits=logits) or turned(mask))
+    def apply_token_mask(logits: Tensor, mask: Tensor) -> Tensor:
+        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
+        p.launch(masked, [x, _flags(mask), width, rows, out], out.size)
+        return out
+
+    @p.kernel(ops.apply_temperature, declines=lambda **floats: not_float(**floats))
+    def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
+        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
+        p.launch(cooled, [x, float32_rows(p, temperature), width, rows, GREEDY, out], out.size)
+        return out
+
+    @p.kernel(ops.apply_min_p, declines=lambda **floats: not_float(**floats) or recording(p))
+    def apply_min_p(logits: Tensor, min_p: Tensor) -> Tensor:
+        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
+        doubts = empty(HOST, (rows,), np.int32)
+        p.launch(likely, [x, of(_bounds(min_p.bare())), width, rows, doubts, out], out.size)
+        if len(doubtful := np.flatnonzero(doubts.bare())):
+            out.bare()[doubtful] = ops.apply_min_p.reference(x.bare()[doubtful], min_p.bare()[doubtful])
+        return out
