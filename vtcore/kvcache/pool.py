@@ -54,7 +54,7 @@ class PagePool:
             if page != NULL:
                 self._holders[self._held(page)] -= 1
                 if not self._holders[page]:
-                    self._free.append(page)
+                    self._free.appendleft(page)  # the next to be taken: its memory is there already, and warm
 
     def holders(self, page: int) -> int:
         """How many hold a page; 0: it is free."""

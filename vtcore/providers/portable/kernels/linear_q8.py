@@ -10,6 +10,7 @@ So every instruction set gives the definition's own bits. A rounded activation b
 from __future__ import annotations
 
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, I8, I32, Val, Var
 from vtcore.tensor import Tensor, empty
 
+MANY = 4  # tiles from which a panel's codes are written out for them
 SCALE, STARTS = 32, 36  # bytes of an activation block before its scale, its starts
 
 
@@ -97,12 +99,22 @@ def _added(values: list[Val]) -> Val:
     return total
 
 
-@kernel("q w bias n blocks big small panels chunk -> y")
-def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big: Val, small: Val, panels: Val, chunk: Val, y: Val,
-                   *, kind: str, bias_dtype: str, rows: int) -> None:  # fmt: skip
-    """y = activations w^T + bias, w in panels of a block format."""
+@kernel("q w bias n blocks big small panels chunk room codes! -> y")
+def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big: Val, small: Val, panels: Val, chunk: Val, room: Val,
+                   codes: Val, y: Val, *, kind: str, bias_dtype: str, rows: int, expand: bool = False) -> None:  # fmt: skip
+    """y = activations w^T + bias, w in panels of a block format.
+
+    expand: a panel's codes are first written out as bytes, into the thread's own `room` bytes of `codes`, for the many tiles to read."""
     layout = layout_of(kind)
-    size = activation_bytes(k, layout)
+    size, mine, run = activation_bytes(k, layout), codes + k.thread * room, GROUPS * 2 * k.width
+
+    def prepare(panel: Val) -> None:
+        for b in k.range(blocks):
+            block = w + (panel * blocks + b) * layout.block_bytes(k) + layout.head_bytes(k)
+            for s in k.range(layout.subs):
+                for g, j in product(range(GROUPS), (0, 1)):
+                    target = mine + (b * layout.subs + s) * run + (g * 2 + j) * k.width
+                    k.store(target, layout.read_quad(k, block + s * layout.sub_bytes(k), g, j))
 
     def tile(count: int, first: Val, panel: Val) -> list[Var]:
         totals = [k.var(k.const(0.0)) for _ in range(2 * count)]
@@ -114,15 +126,16 @@ def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big
             heads = [layout.read_head(k, block, j) for j in (0, 1)]
             for s in k.range(layout.subs):
                 sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
-                _sub(k, layout, totals, sub, heads, [a + s * size for a in at])
+                expanded = mine + (b * layout.subs + s) * run if expand else None
+                _sub(k, layout, totals, sub, heads, [a + s * size for a in at], expanded)
         return totals
 
-    each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype))
+    each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype), prepare if expand else None)
 
 
-def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list[Val]], at: list[Val]) -> None:
+def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list[Val]], at: list[Val], expanded: Val | None) -> None:
     """32 values of every row of a tile: d * (sum of scale * dot) - d * (sum of offset * total), added to the totals."""
-    dots = [_dots(k, layout, sub, part, at) for part in range(layout.parts)]
+    dots = [_dots(k, layout, sub, part, at, expanded) for part in range(layout.parts)]
     smalls = [layout.read_small(k, sub, j) for j in (0, 1)]
     parts = range(layout.parts)
     for j in (0, 1):
@@ -137,7 +150,7 @@ def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list
             totals[2 * r + j].set(totals[2 * r + j].get() + block)
 
 
-def _dots(k: Lanes, layout: Layout, sub: Val, part: int, at: list[Val]) -> list[Val]:
+def _dots(k: Lanes, layout: Layout, sub: Val, part: int, at: list[Val], expanded: Val | None) -> list[Val]:
     """Exact sums of q * code over one part, for the two registers of every row."""
     starts = [k.splat(k.load(a + STARTS + part * 4, I32)) if layout.raised(k) else k.ints(0) for a in at]
     dots = [k.var(k.ints(0)) for _ in at for _ in (0, 1)]
@@ -147,12 +160,16 @@ def _dots(k: Lanes, layout: Layout, sub: Val, part: int, at: list[Val]) -> list[
     groups = GROUPS // layout.parts
     span = (part * groups, (part + 1) * groups)
     for g in range(*span) if k.isa.unrolled else k.range(*span):
-        quads = [layout.read_quad(k, sub, g, j) for j in (0, 1)]
+        quads = [_quad(k, layout, sub, g, j, expanded) for j in (0, 1)]
         for r, a in enumerate(at):
             x = k.splat(k.load(a + g * 4, I32))
             for j in (0, 1):
                 dots[2 * r + j].set(dot(k, dots[2 * r + j].get(), quads[j], x))
     return [d.get() for d in dots]
+
+
+def _quad(k: Lanes, layout: Layout, sub: Val, g: int | Val, j: int, expanded: Val | None) -> Val:
+    return layout.read_quad(k, sub, g, j) if expanded is None else k.load(expanded + (k.lift(g) * 2 + j) * k.width, k.VI)
 
 
 def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -166,8 +183,11 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     bias, bias_dtype = readable_bias(p, bias)
     q = kept(x, (p, panels.kind), partial(_round_all, p, x, panels.kind))
     t = tiling(p, rows_of(x), panels.rows)
-    words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, t.big, t.small, t.panels, t.chunk, out]
-    p.launch(linear_rounded, words, x.size * panels.rows // 8, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
+    expand = layout.planes != (8,) and t.big + t.small >= MANY
+    room = panels.columns * 2 * p.isa.lanes if expand else 0
+    codes = empty(HOST, (p.team.threads * room,), np.uint8) if expand else None
+    words: list[Word] = [q, panels.data, bias, panels.rows, panels.columns // layout.block, *t[1:], room, codes, out]
+    p.launch(linear_rounded, words, x.size * panels.rows // 8, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows, expand=expand)
     return out
 
 

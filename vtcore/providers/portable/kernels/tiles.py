@@ -45,9 +45,12 @@ def readable_bias(p: Portable, bias: Tensor | None) -> tuple[Tensor | None, str]
     return bias, dtype_of(bias)
 
 
-def each_tile(k: Lanes, rows: int, big: Val, small: Val, panels: Val, chunk: Val, tile: Tile, out: Output) -> None:
-    """Claim panels, and do every tile of each."""
+def each_tile(k: Lanes, rows: int, big: Val, small: Val, panels: Val, chunk: Val, tile: Tile, out: Output,
+              prepare: Callable[[Val], None] | None = None) -> None:  # fmt: skip
+    """Claim panels, and do every tile of each, after what is to be done once for a panel."""
     for panel in k.claim(panels, chunk):
+        if prepare is not None:
+            prepare(panel)
         for t in k.range(big):
             out.store(k, tile(rows, t * rows, panel), t * rows, panel)
         if rows > 1:
