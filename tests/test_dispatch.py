@@ -103,9 +103,32 @@ def test_it_steps_aside_when_a_kernel_raises():
     def _add(x, y):
         raise RuntimeError("lost the device")
 
-    with pytest.raises(RuntimeError, match="lost the device"), Dispatcher([provider]):
+    with pytest.raises(ProviderError, match="'broken': its kernel of add failed: RuntimeError: lost the device"), Dispatcher([provider]):
         add(*tensors([1], [2]))
     assert RUNNER.get() is run_definition
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (lambda x: tensor.of(np.zeros((1, 1), np.float32)), r"float32\[1 1\]"),
+        (lambda x: tensor.of(np.zeros(2, np.float64)), r"float64\[2\]"),
+        (lambda x: x.numpy(), "ndarray"),
+        (lambda x: None, "nothing"),
+        (lambda x: (x, x), r"float32\[2\], float32\[2\]"),
+        (lambda x: [x], "list"),
+    ],
+)
+def test_a_kernel_that_returns_something_else_is_named(result, words):
+    provider = Provider("liar")
+
+    @provider.kernel(add)
+    def _add(x, y):
+        return result(x)
+
+    said = rf"'liar': its kernel of add gave {words}; Tensors are needed: float32\[2\]"
+    with pytest.raises(ProviderError, match=said), Dispatcher([provider]):
+        add(*tensors([1, 2], [2, 3]))
 
 
 def test_arguments_are_named_before_a_kernel_sees_them():

@@ -14,6 +14,7 @@ from tests.tiny import EOS, Bytes
 from vtcore import llm as module
 from vtcore.errors import (
     ArgumentError,
+    ConfigError,
     DeclinedError,
     ModelNotFoundError,
     OutOfMemoryError,
@@ -102,6 +103,11 @@ def test_outputs_carry_their_prompts_in_order(make):
         ({"prompt": 3}, "a mapping with 'prompt'"),
         (3, "prompts is int"),
         (b"ab", "prompts is bytes"),
+        ({"prompt_token_ids": None}, "'prompt_token_ids': NoneType is no prompt"),
+        ({"prompt_token_ids": 5}, "'prompt_token_ids': int is no prompt"),
+        ({"prompt_token_ids": {1}}, "'prompt_token_ids': set is no prompt"),
+        ({"prompt_token_ids": np.array([], int)}, "no tokens"),
+        ([True, False], "holds True"),
         ("x" * 128, "128 tokens; with max_model_len 128 it may have 127"),
         (["ab", "x" * 200], "200 tokens"),
     ],
@@ -130,6 +136,34 @@ def test_parameters_that_do_not_fit_the_model(make, bias):
     with pytest.raises(ArgumentError, match="logit_bias holds"):
         llm.generate(["ab", "ab"], [GREEDY, SamplingParams(logit_bias=bias)])
     assert texts(llm.generate("ab", GREEDY)) == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"logprobs": 258}, "logprobs is 258; the vocabulary has 257 tokens"),
+        ({"prompt_logprobs": 10**9}, "prompt_logprobs is 1000000000"),
+        ({"min_tokens": 1, "stop_token_ids": range(257)}, "all tokens of the vocabulary end the sequence"),
+        ({"min_tokens": 1, "stop_token_ids": [5], "allowed_token_ids": [5, EOS]}, "all of allowed_token_ids end the sequence"),
+    ],
+)
+def test_parameters_that_leave_nothing_to_choose_or_to_tell(make, params, words):
+    llm = make()
+    with pytest.raises(ArgumentError, match=words):
+        llm.generate("ab", SamplingParams(**params))
+    assert len(llm.generate("ab", SamplingParams(logprobs=257))[0].outputs[0].logprobs[0]) == 257
+
+
+@pytest.mark.parametrize("messages", [5, {"role": "user"}, "hi", (m for m in [{"role": "user", "content": "x"}])])
+def test_messages_are_a_list(make, messages):
+    with pytest.raises(PromptError, match=r"messages is .*; it must be a list"):
+        make().chat(messages)
+
+
+@pytest.mark.parametrize("tools", [5, "search", ["search"], {"name": "search"}])
+def test_tools_are_a_list_of_schemas(make, tools):
+    with pytest.raises(ArgumentError, match=r"tools is .*; it must be a list of JSON schemas"):
+        make().chat([{"role": "user", "content": "x"}], tools=tools)
 
 
 def test_a_stream_is_the_same_text_in_pieces(make):
@@ -245,6 +279,11 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
         ({"max_model_len": 129}, ArgumentError, "up to 128 tokens"),
         ({"max_model_len": True}, ArgumentError, "max_model_len is True"),
         ({"block_size": 0}, ArgumentError, "block_size is 0"),
+        ({"block_size": None}, ArgumentError, "block_size is None"),
+        ({"providers": "portable", "threads": 1 << 31}, ArgumentError, "threads is 2147483648; it must be an integer from 1 to 1024"),
+        ({"providers": 5}, ArgumentError, "providers is 5; it must be names"),
+        ({"providers": [b"portable"]}, ArgumentError, "providers is .*; it must be names"),
+        ({"progress": None}, ArgumentError, "progress is None; it must be a function"),
         ({"max_num_seqs": 0}, ArgumentError, "max_num_seqs is 0"),
         ({"max_num_seqs": 600}, ArgumentError, "at least max_num_seqs"),
         ({"strict": 1}, ArgumentError, "strict is 1"),
@@ -267,6 +306,22 @@ def test_too_much_is_refused_before_it_is_allocated(tmp_path):
 def test_an_unknown_option_is_an_error(make):
     with pytest.raises(TypeError, match="tensor_parallel_size"):
         make(tensor_parallel_size=2)
+
+
+@pytest.mark.parametrize("model", [None, 5, b"x", ""])
+def test_a_model_is_a_path_or_a_name(model):
+    with pytest.raises(ArgumentError, match="it must be a path or a name"):
+        LLM(model)
+
+
+@pytest.mark.parametrize("said", ["a", [1, "a"], [True], -1, [1 << 40], {"a": 1}])
+@pytest.mark.parametrize("file", ["config", "generation_config"])
+def test_ends_that_are_no_ids_are_named(tmp_path, file, said):
+    path = script(tmp_path, SAYS)
+    config = json.loads((path / "config.json").read_text()) if file == "config" else {}
+    (path / f"{file}.json").write_text(json.dumps(config | {"eos_token_id": said}))
+    with pytest.raises(ConfigError, match=rf"/{file}\.json: eos_token_id is .*; it must be a token id"):
+        LLM(path, providers="reference")
 
 
 def test_no_such_model(tmp_path):

@@ -133,6 +133,20 @@ class TestChain:
         with pytest.raises(ArgumentError, match=words):
             chain(wanted)
 
+    @pytest.mark.parametrize(
+        ("source", "words"),
+        [
+            ("x = (", "SyntaxError: '\\(' was never closed"),
+            ("raise RuntimeError('lost')", "RuntimeError: lost"),
+            ("import sys; sys.exit(3)", "SystemExit: 3"),
+            ("def make(options): raise KeyError('x')", "KeyError: 'x'"),
+        ],
+    )
+    def test_a_file_that_fails_is_named(self, tmp_path, source, words):
+        (tmp_path / "mine.py").write_text(source)
+        with pytest.raises(ProviderError, match=f"mine.py' can't be loaded: {words}"):
+            find(str(tmp_path / "mine.py"))
+
 
 class TestKernels:
     def test_an_op_has_one(self):

@@ -12,8 +12,9 @@ import numpy as np
 from vtcore import tensor
 from vtcore.dispatch import Dispatcher
 from vtcore.engine import Engine
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, ConfigError
 from vtcore.formats.checkpoint import Checkpoint
+from vtcore.formats.metadata import short
 from vtcore.intake import Intake
 from vtcore.kvcache.cache import Cache
 from vtcore.kvcache.manager import KVCacheManager
@@ -33,6 +34,8 @@ from vtcore.text.directory import FILES
 from vtcore.text.load import load_tokenizer
 from vtcore.text.tokenizer import Tokenizer
 from vtcore.wheels import Progress, silent
+
+MOST = {"max_model_len": 2**31 - 1, "threads": 1024, "block_size": 1 << 20, "token_id": 2**31 - 1}
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,9 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("max_model_len", "threads", "block_size"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ArgumentError(f"{name} is {value!r}; it must be an integer of at least 1")
+            absent = value is None and name != "block_size"
+            if not absent and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[name]):
+                raise ArgumentError(f"{name} is {value!r}; it must be an integer from 1 to {MOST[name]}")
         for name in ("strict", "capture"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False")
@@ -129,8 +133,15 @@ def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> frozenset[in
     """The tokens that end an answer; without a tokenizer, what the configs say."""
     if tokenizer is not None:
         return tokenizer.eos_ids
-    said = [c.get("eos_token_id") for c in (checkpoint.generation_config, checkpoint.config)]
-    return frozenset(i for s in said for i in (s if isinstance(s, list) else [s]) if type(i) is int)
+    ends: set[int] = set()
+    for file, config in (("generation_config.json", checkpoint.generation_config), ("config.json", checkpoint.config)):
+        said = config.get("eos_token_id")
+        ids = said if isinstance(said, list) else [] if said is None else [said]
+        if not all(type(i) is int and 0 <= i <= MOST["token_id"] for i in ids):
+            allowed = f"a token id up to {MOST['token_id']}, or a list of them"
+            raise ConfigError(f"{checkpoint.directory / file}: eos_token_id is {short(said)}; it must be {allowed}")
+        ends |= set(ids)
+    return frozenset(ends)
 
 
 def find_providers(options: Options) -> list[Provider]:

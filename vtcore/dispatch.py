@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vtcore.errors import DeclinedError
+from vtcore.errors import DeclinedError, ProviderError, VtcoreError
 from vtcore.memory import HOST, Memory, Storage
 from vtcore.op import RUNNER, Call, Op
 from vtcore.provider import Decline, Function, Provider
@@ -57,7 +57,7 @@ class Dispatcher:
                 continue
             self.ran[op.name, provider.name] += 1
             touched = self._bring(op, call, provider.memory)
-            out = chosen(**call)
+            out = chosen(**call) if provider.records else self.call(provider, op, chosen, call)
             self._settle(op, call, touched, provider.memory)
             if self.recorder is not None and not provider.records:
                 self.recorder.called(op, chosen, call, out)
@@ -69,6 +69,24 @@ class Dispatcher:
         self._settle(op, call, touched, HOST)
         if self.recorder is not None:
             self.recorder.called(op, define, call, out)
+        return out
+
+    def call(self, provider: Provider, op: Op, function: Function, call: Call) -> Any:
+        """Run a kernel that is written in Python, and hold what it returns against the op's signature: a wrong shape would go on as wrong
+        numbers. What records is native code, and checked by conformance only.
+
+        Raises ProviderError for such a result, and for what a kernel raises that is no VtcoreError."""
+        wanted = op.signature.shapes(op.validate(call))
+        try:
+            out = function(**call)
+        except (VtcoreError, MemoryError):
+            raise
+        except Exception as error:
+            raise ProviderError(f"provider {provider.name!r}: its kernel of {op.name} failed: {type(error).__name__}: {error}") from error
+        given = out if isinstance(out, tuple) else () if out is None else (out,)
+        if [(r.shape, r.dtype) if isinstance(r, Tensor) else None for r in given] != wanted:
+            made, right = ", ".join(map(_shown, given)) or "nothing", ", ".join(_described(*w) for w in wanted) or "nothing"
+            raise ProviderError(f"provider {provider.name!r}: its kernel of {op.name} gave {made}; Tensors are needed: {right}")
         return out
 
     def _declined(self, decline: Decline) -> None:
@@ -119,6 +137,14 @@ class Dispatcher:
 
     def __exit__(self, *_: object) -> None:
         RUNNER.reset(self._tokens.pop())
+
+
+def _shown(value: Any) -> str:
+    return _described(value.shape, value.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
+def _described(shape: tuple[int, ...], dtype: Any) -> str:
+    return f"{dtype}[{' '.join(map(str, shape))}]"
 
 
 def _index(value: Any) -> Any:

@@ -87,11 +87,18 @@ class Intake:
                 raise ArgumentError(f"{name} holds {i}; a token id is an integer from 0 to {self.vocab_size - 1}")
         if self.tokenizer is None and (params.stop or params.bad_words):
             raise ArgumentError(f"{'stop' if params.stop else 'bad_words'} needs a tokenizer, and this model has none; name token ids")
+        for name in ("logprobs", "prompt_logprobs"):
+            if (asked := getattr(params, name)) is not None and asked > self.vocab_size:
+                raise ArgumentError(f"{name} is {asked}; the vocabulary has {self.vocab_size} tokens, and -1 stands for all of them")
+        self._room_before_min_tokens(params)
+
+    def _room_before_min_tokens(self, params: SamplingParams) -> None:
+        """Before min_tokens no token may end the sequence; another one must be left."""
         ends = frozenset(params.stop_token_ids or ()) | (frozenset() if params.ignore_eos else self.end_ids)
-        if params.min_tokens and params.allowed_token_ids is not None and ends.issuperset(params.allowed_token_ids):
-            raise ArgumentError(
-                f"min_tokens is {params.min_tokens}, and all of allowed_token_ids end the sequence: allow another id, or lower min_tokens"
-            )
+        allowed = params.allowed_token_ids
+        if params.min_tokens and ends.issuperset(range(self.vocab_size) if allowed is None else allowed):
+            which = "all tokens of the vocabulary" if allowed is None else "all of allowed_token_ids"
+            raise ArgumentError(f"min_tokens is {params.min_tokens}, and {which} end the sequence: allow another id, or lower min_tokens")
 
     def _bad_words(self, params: SamplingParams) -> Iterator[tuple[int, ...]]:
         """Each word as it is spelled at the start of a text, and after a space where that begins with another token."""

@@ -11,7 +11,7 @@ import numpy as np
 from vtcore.assembly import Options, assemble, find_tokenizer
 from vtcore.available import available_memory
 from vtcore.catalogue import resolve
-from vtcore.errors import OutOfMemoryError, PromptError, TokenizerError, VtcoreError
+from vtcore.errors import ArgumentError, OutOfMemoryError, PromptError, TokenizerError, VtcoreError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
@@ -60,6 +60,10 @@ class LLM:
         memory_limit: int | str | None = None,
         progress: Progress = silent,
     ) -> None:
+        if not callable(progress):
+            raise ArgumentError(f"progress is {progress!r:.80}; it must be a function of what is done, bytes so far and bytes in all")
+        if not isinstance(model, (str, Path)) or not str(model):
+            raise ArgumentError(f"model is {model!r:.80}; it must be a path or a name")
         options = Options(
             numerics,
             providers,
@@ -103,7 +107,9 @@ class LLM:
 
         `chat_template` is another one, by name or source; `template_options` are what it may read, such as enable_thinking.
         Raises TemplateError where there is none, or it refuses the messages."""
-        several = bool(messages) and not isinstance(messages[0], Mapping)
+        if not isinstance(messages, (list, tuple)):
+            raise PromptError(f"messages is {type(messages).__name__}; it must be a list of messages, or a list of such lists")
+        several = bool(messages) and isinstance(messages[0], (list, tuple))
         texts = [self._render(c, tools, chat_template, template_options) for c in (messages if several else [messages])]
         params = pair_params(sampling_params, len(texts))
         encode = self.tokenizer.encode
@@ -176,6 +182,8 @@ class LLM:
     def _render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
         if not messages:
             raise PromptError("the conversation has no messages; it must have at least one")
+        if tools is not None and (not isinstance(tools, (list, tuple)) or not all(isinstance(t, Mapping) for t in tools)):
+            raise ArgumentError(f"tools is {tools!r:.80}; it must be a list of JSON schemas")
         return str(self.tokenizer.template(chat_template, tools).render(messages, tools=tools, **options))
 
     def _run(self, submissions: list[Submission]) -> list[RequestOutput]:

@@ -39,7 +39,7 @@ def parse_prompt(prompt: Any, where: str = "") -> Parsed:
         return Parsed(prompt)
     if isinstance(prompt, Mapping):
         return _from_mapping(prompt, where)
-    if _is_ids(prompt) or (isinstance(prompt, (list, tuple)) and not prompt):
+    if _is_ids(prompt) or _is_none(prompt):
         return Parsed(None, prompt)
     raise PromptError(f"{where}{prompt!r:.80} is no prompt; give {FORMS}")
 
@@ -58,13 +58,19 @@ def pair_params(params: SamplingParams | Sequence[SamplingParams] | None, count:
 def _from_mapping(prompt: Mapping[str, Any], where: str) -> Parsed:
     if set(prompt) == {"prompt"} and isinstance(prompt["prompt"], str):
         return Parsed(prompt["prompt"])
-    if set(prompt) == {"prompt_token_ids"} and (_is_ids(ids := prompt["prompt_token_ids"]) or not len(ids)):
+    if set(prompt) == {"prompt_token_ids"} and (_is_ids(ids := prompt["prompt_token_ids"]) or _is_none(ids)):
         return Parsed(None, ids)
-    raise PromptError(f"{where}a mapping with {', '.join(map(repr, prompt)) or 'nothing'} is no prompt; give {FORMS}")
+    held = ", ".join(f"{key!r}: {type(value).__name__}" for key, value in prompt.items())
+    raise PromptError(f"{where}a mapping with {held[:200] or 'nothing'} is no prompt; give {FORMS}")
 
 
 def _is_one(prompts: Any) -> bool:
     return isinstance(prompts, (str, Mapping)) or _is_ids(prompts)
+
+
+def _is_none(value: Any) -> bool:
+    """Whether it is a list without an entry: ids, but none of them."""
+    return isinstance(value, (list, tuple)) and not value
 
 
 def _is_ids(value: Any) -> bool:

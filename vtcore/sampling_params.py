@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from vtcore.errors import ArgumentError
+from vtcore.formats.metadata import short
 
 GREEDY = 1e-5  # a temperature under this means the most likely token
 COLDEST = 0.01  # a sampling temperature is at least this: under it float32 logits overflow
+HOTTEST = 1e6  # far beyond it, float32 can't tell a masked logit from others
+WEAKEST, STRONGEST = 1e-3, 1e3  # of repetition penalties: logits stay finite in float32
 SEEDS = (-(1 << 63), (1 << 63) - 1)
 SEQUENCES = 16384  # that one request may ask for
 BIASES = 1024  # entries that a logit_bias may have
@@ -26,8 +30,8 @@ class SamplingParams:
     n: int = 1  # sequences for the prompt; a seeded one's i-th takes seed + i
     presence_penalty: float = 0.0  # [-2, 2]: taken off every logit whose token was generated
     frequency_penalty: float = 0.0  # [-2, 2]: the same, times how often
-    repetition_penalty: float = 1.0  # > 0: divides positive, multiplies negative logits of what prompt or output hold
-    temperature: float = 1.0
+    repetition_penalty: float = 1.0  # [0.001, 1000]: divides positive, multiplies negative logits of what prompt or output hold
+    temperature: float = 1.0  # [0, 1e6]
     top_p: float = 1.0  # (0, 1]
     top_k: int = 0  # 0 and -1: off
     min_p: float = 0.0  # [0, 1]: drops what is less likely than this part of the likeliest
@@ -82,8 +86,8 @@ class SamplingParams:
             n=_integer("n", self.n, 1, SEQUENCES),
             presence_penalty=_real("presence_penalty", self.presence_penalty, -2, 2),
             frequency_penalty=_real("frequency_penalty", self.frequency_penalty, -2, 2),
-            repetition_penalty=_real("repetition_penalty", self.repetition_penalty, 0, open_low=True),
-            temperature=_real("temperature", self.temperature, 0),
+            repetition_penalty=_real("repetition_penalty", self.repetition_penalty, WEAKEST, STRONGEST),
+            temperature=_real("temperature", self.temperature, 0, HOTTEST),
             top_p=_real("top_p", self.top_p, 0, 1, open_low=True),
             top_k=max(0, _integer("top_k", self.top_k, -1)),
             min_p=_real("min_p", self.min_p, 0, 1),
@@ -117,15 +121,20 @@ class SamplingParams:
 
 def _integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise ArgumentError(f"{name} is {value!r}; it must be an integer")
+        raise ArgumentError(f"{name} is {short(value)}; it must be an integer")
     if value < low or (high is not None and value > high):
-        raise ArgumentError(f"{name} is {value}; it must be {f'at least {low}' if high is None else f'from {low} to {high}'}")
+        raise ArgumentError(f"{name} is {short(value)}; it must be {f'at least {low}' if high is None else f'from {low} to {high}'}")
     return int(value)
 
 
+def _finite(value: Any) -> bool:
+    """Whether a float holds it; whole numbers of hundreds of digits are over all of them."""
+    return bool(abs(value) <= sys.float_info.max) if isinstance(value, int) else math.isfinite(value)
+
+
 def _real(name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not math.isfinite(value):
-        raise ArgumentError(f"{name} is {value!r}; it must be a finite number")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not _finite(value):
+        raise ArgumentError(f"{name} is {short(value)}; it must be a finite number")
     if value < low or value > high or (open_low and value == low):
         least = f"more than {low}" if open_low else f"at least {low}"
         raise ArgumentError(f"{name} is {value}; it must be {least}{'' if high == math.inf else f' and at most {high}'}")

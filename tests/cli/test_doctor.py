@@ -35,7 +35,7 @@ def test_a_provider_that_fails_in_its_own_way_is_shown(monkeypatch):
     monkeypatch.setitem(sys.modules, "vtcore.providers.broken", types.SimpleNamespace(make=lambda options: 1 // 0))
     monkeypatch.setattr(providers, "BUILT_IN", ("broken",))
     (row,) = [row for row in doctor.examine() if row.name == "broken"]
-    assert row.text == "it fails to load: ZeroDivisionError: integer division or modulo by zero"
+    assert row.text == "provider 'broken' can't be loaded: ZeroDivisionError: integer division or modulo by zero"
 
 
 def test_threads_are_those_that_the_process_may_use():

@@ -212,3 +212,10 @@ def test_any_value_anywhere_is_read_or_refused(key, value):
         return
     assert c.layers == len(c.kinds)
     assert c.heads % c.kv_heads == 0
+
+
+@pytest.mark.parametrize("key", ["rms_norm_eps", "hidden_size", "num_hidden_layers", "query_pre_attn_scalar", "final_logit_softcapping"])
+def test_whole_numbers_of_hundreds_of_digits_are_refused(key):
+    with pytest.raises(ConfigError, match=f"{key} is 1000000.*; it must be") as error:
+        read(**{key: 10**400})
+    assert len(str(error.value)) < 300

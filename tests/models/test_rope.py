@@ -194,3 +194,18 @@ def test_what_is_refused(width, p, words):
 def test_every_kind_is_tested_here():
     named = {"default", "linear", "dynamic", "ntk", "divided", "llama3", "yarn", "longrope", "proportional"}
     assert set(FORMULAS) == named
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rope_type": "linear", "factor": 1e-300},
+        {"rope_type": "llama3", "factor": 1e-300, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64},
+        {"rope_type": "dynamic", "alpha": 1e-300},
+        {"rope_type": "yarn", "factor": 1e-300, "original_max_position_embeddings": 64},
+        {"rope_type": "longrope", "short_factor": [1e-300] * 4, "long_factor": [1.0] * 4, "original_max_position_embeddings": 128},
+    ],
+)
+def test_numbers_that_float32_does_not_hold_are_refused(parameters):
+    with np.errstate(all="ignore"), pytest.raises(ConfigError, match=f"{parameters['rope_type']}.* make frequencies or a scale"):
+        make_rope({"rope_theta": 1e4, "max_position_embeddings": 128} | parameters, 8)

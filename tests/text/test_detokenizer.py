@@ -72,7 +72,7 @@ def test_a_finished_stream_begins_anew():
 
 
 def test_a_negative_id_is_refused():
-    with pytest.raises(ArgumentError, match="token id -1 is negative"):
+    with pytest.raises(ArgumentError, match="token id -1 is none"):
         SPM.stream().push(-1)
 
 

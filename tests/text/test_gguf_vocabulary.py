@@ -198,7 +198,8 @@ def test_chat_templates_have_names():
         ({**spm_metadata(PIECES), GGML + "scores": [float("nan")] * (259 + len(PIECES))}, "list of finite numbers"),
         (spm_metadata({"a" * 1_000_000: -1.0}), "the longest token has 1000000 characters, .*; up to 1024"),
         (spm_metadata(PIECES, precompiled_charsmap=[1, 2, 300]), "'tokenizer.ggml.precompiled_charsmap' is .*; a list of bytes"),
-        (spm_metadata(PIECES, precompiled_charsmap=[1, 2, 3]), "model.gguf: building the tokenizer failed"),
+        (spm_metadata(PIECES, precompiled_charsmap=[1, 2, 3]), "model.gguf: .*counts 197121 bytes of a trie, and 0 follow"),
+        (spm_metadata(PIECES, precompiled_charsmap=[255] * 4), "counts 4294967295 bytes of a trie, and 0 follow"),
         ({**bpe_metadata([]), "tokenizer.chat_template": 5}, "'tokenizer.chat_template' is 5; a string"),
     ],
 )

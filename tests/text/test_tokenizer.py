@@ -1,5 +1,6 @@
 """Encoding: added tokens and their flags, lone surrogates, BOS exactly once, unknown ids."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,9 +78,9 @@ def test_bytes_of_tokens_are_exact(plain):
 
 def test_an_id_that_no_token_has_says_nothing_and_a_negative_one_is_refused(plain):
     assert plain.decode([104, 5000, 105]) == "hi"
-    with pytest.raises(ArgumentError, match="token id -1 is negative"):
+    with pytest.raises(ArgumentError, match="token id -1 is none"):
         plain.decode([-1])
-    with pytest.raises(ArgumentError, match="token id -7 is negative"):
+    with pytest.raises(ArgumentError, match="token id -7 is none"):
         plain.token_bytes(-7)
 
 
@@ -125,3 +126,33 @@ def test_a_broken_template_keeps_no_model_from_loading(tmp_path):
     with pytest.raises(TemplateError, match="doesn't parse"):
         tokenizer.encode_chat([])
     assert tokenizer.decode(tokenizer.encode_chat([], chat_template="fine")) == "fine"
+
+
+@pytest.mark.parametrize("text", [5, None, b"a", ["a"]])
+def test_only_a_text_is_encoded(tmp_path, text):
+    with pytest.raises(ArgumentError, match=f"the text to encode is a {type(text).__name__}"):
+        from_json(tmp_path, byte_json()).encode(text)
+
+
+@pytest.mark.parametrize("ids", [5, None, "ab", b"ab"])
+def test_only_a_list_is_decoded(tmp_path, ids):
+    with pytest.raises(ArgumentError, match=f"the ids to decode are a {type(ids).__name__}"):
+        from_json(tmp_path, byte_json()).decode(ids)
+
+
+@pytest.mark.parametrize("wrong", [1.5, "a", None, True, -1])
+def test_an_id_is_an_integer(tmp_path, wrong):
+    tokenizer = from_json(tmp_path, byte_json())
+    for call in (lambda: tokenizer.decode([wrong]), lambda: tokenizer.token_bytes(wrong), lambda: tokenizer.stream().push(wrong)):
+        with pytest.raises(ArgumentError, match="is none; ids are integers from 0 on"):
+            call()
+
+
+def test_ids_of_numpy_are_ids(tmp_path):
+    tokenizer = from_json(tmp_path, byte_json())
+    assert (tokenizer.decode(np.array([97, 98])), tokenizer.token_bytes(np.uint8(97)), tokenizer.decode([10**30])) == ("ab", b"a", "")
+
+
+def test_a_template_is_a_text(tmp_path):
+    with pytest.raises(ArgumentError, match="chat_template is a int"):
+        from_json(tmp_path, byte_json()).template(5)

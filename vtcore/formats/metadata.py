@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from math import isfinite
 from typing import Any, TypeVar
 
 from vtcore.errors import ConfigError
@@ -17,7 +17,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return _is_integer(value) or (isinstance(value, float) and isfinite(value))
+    return (_is_integer(value) or isinstance(value, float)) and abs(value) <= sys.float_info.max
 
 
 def _is_boolean(value: Any) -> bool:

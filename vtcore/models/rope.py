@@ -173,7 +173,9 @@ def _axes(p: Fields, half: int) -> Array | None:
         return None
     sections = [int(n) for n in p.numbers("mrope_section", 3)]
     if sum(sections) != half:
-        raise ConfigError(f"mrope_section {short(p.raw['mrope_section'])} adds up to {short(sum(sections))}; it must be {half}, half of what rope turns")
+        raise ConfigError(
+            f"mrope_section {short(p.raw['mrope_section'])} adds up to {short(sum(sections))}; it must be {half}, half of what rope turns"
+        )
     if not p.flag("mrope_interleaved"):
         return np.repeat(np.arange(3, dtype=np.int32), sections)
     index = np.arange(half)

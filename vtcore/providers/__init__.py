@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError
+from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError, VtcoreError
 from vtcore.provider import Provider
 
 GROUP = "vtcore.providers"
@@ -52,7 +52,9 @@ def chain(wanted: str | Sequence[str] | None, options: ProviderOptions | None = 
     """The providers of a chain, in the order given: names as a list or comma-separated; None: portable.
 
     `reference` may only stand last, since nothing falls through it; `null` only alone, since its results are no results."""
-    listed = ["portable"] if wanted is None else wanted.split(",") if isinstance(wanted, str) else list(wanted)
+    listed = ["portable"] if wanted is None else wanted.split(",") if isinstance(wanted, str) else wanted
+    if not isinstance(listed, (list, tuple)) or not all(isinstance(n, str) for n in listed):
+        raise ArgumentError(f"providers is {wanted!r:.80}; it must be names, as a list or comma-separated")
     listed = [n.strip() for n in listed if n.strip()]
     if not listed:
         raise ArgumentError(f"providers is empty; name at least one of {', '.join(names())}")
@@ -70,12 +72,17 @@ def _loaded(name: str, load: Callable[[], Any]) -> Any:
         return load()
     except ImportError as error:
         raise ProviderUnavailableError(f"provider {name!r} can't be loaded: {error}") from error
+    except (VtcoreError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise ProviderError(f"provider {name!r} can't be loaded: {type(error).__name__}: {error}") from error
 
 
 def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
     made = getattr(source, "provider", source)
     make: Any = getattr(source, "make", None)
-    provider = make(options) if make is not None else made(options) if callable(made) else made
+    build = make if make is not None else made if callable(made) else lambda options: made
+    provider = _loaded(name, lambda: build(options))
     if not isinstance(provider, Provider):
         raise ProviderError(
             f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, or `make(options)` that returns one"

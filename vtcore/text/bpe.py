@@ -49,7 +49,7 @@ def bpe(
     elif splitter.compose:
         inner.normalizer = normalizers.NFC()
     add_tokens(inner, vocabulary)
-    spelling = Spelling((respell(MARK.encode(), b" "), byte_fallback) if splitter.raw else (byte_level,))
+    spelling = Spelling((respell(MARK.encode(), b" ", vocabulary.source), byte_fallback) if splitter.raw else (byte_level,))
     control = [token for token in vocabulary.named(Kind.CONTROL).values() if token]
     encoder = RustEncoder(inner, len(vocabulary.tokens), vocabulary.source, around, control if prefixed else None)
     return encoder, TokenPieces(vocabulary.token, spelling, vocabulary.named(*LITERAL))

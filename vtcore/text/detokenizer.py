@@ -5,8 +5,18 @@ from __future__ import annotations
 import codecs
 from collections.abc import Container
 
+import numpy as np
+
 from vtcore.errors import ArgumentError
+from vtcore.formats.metadata import short
 from vtcore.text.pieces import Pieces
+
+
+def checked_id(token_id: int) -> int:
+    """A token id as a Python integer; ArgumentError for what can't be one."""
+    if isinstance(token_id, bool) or not isinstance(token_id, (int, np.integer)) or token_id < 0:
+        raise ArgumentError(f"token id {short(token_id)} is none; ids are integers from 0 on")
+    return int(token_id)
 
 
 class Detokenizer:
@@ -25,8 +35,7 @@ class Detokenizer:
 
     def push(self, token_id: int) -> str:
         """The text that is certain with this token: often all of its own, sometimes none."""
-        if token_id < 0:
-            raise ArgumentError(f"token id {token_id} is negative; ids start at 0")
+        token_id = checked_id(token_id)
         if token_id in self._skipped:
             return ""
         piece = self._pieces.of(token_id, self._first)

@@ -13,6 +13,7 @@ import tokenizers
 from vtcore.errors import TokenizerError
 from vtcore.formats.raw import map_file
 from vtcore.text.encoder import HIGHEST_ID, Around, Encoder, RustEncoder, check_ids, guarded
+from vtcore.text.growth import check_charsmaps, check_growth
 from vtcore.text.pieces import Pieces, TokenPieces, byte_level, read_spelling
 from vtcore.text.sentencepiece import BPE, SentencePieceModel, build_sentencepiece, read_sentencepiece
 from vtcore.text.settings import Settings
@@ -82,12 +83,10 @@ def _around(settings: Settings, find: Callable[[str], int | None], bos: bool, eo
 
 def _rust(path: Path, settings: Settings) -> Read:
     with guarded(str(path), "reading the tokenizer"):
-        inner = tokenizers.Tokenizer.from_buffer(_whole(path))
-        inner.no_truncation()
-        inner.no_padding()
-        inner.encode("")  # a post-processor that lacks its tokens shows itself
+        inner = _library(_whole(path), str(path))
         size = max(inner.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         check_ids(str(path), size - 1)
+        _check_processor(inner, size, str(path))
         _mark_special(inner, settings)
         added = inner.get_added_tokens_decoder()
         spelling = read_spelling(None if inner.decoder is None else json.loads(inner.decoder.__getstate__()), str(path))
@@ -98,6 +97,24 @@ def _rust(path: Path, settings: Settings) -> Read:
     literal = {i: token.content for i, token in added.items()} if byte_level in spelling.steps else {}
     special = frozenset(i for i, token in added.items() if token.special)
     return Read(RustEncoder(inner, size, str(path), around), TokenPieces(inner.id_to_token, spelling, literal), special, inner.token_to_id)
+
+
+def _library(raw: bytes, source: str) -> tokenizers.Tokenizer:
+    """The library's tokenizer, without what is for training, or depends on other texts: padding, truncation, dropout."""
+    check_charsmaps(raw, source)
+    inner = tokenizers.Tokenizer.from_buffer(raw)
+    inner.no_truncation()
+    inner.no_padding()
+    check_growth(inner, source)
+    if getattr(inner.model, "dropout", None):
+        inner.model.dropout = None
+    return inner
+
+
+def _check_processor(inner: tokenizers.Tokenizer, size: int, source: str) -> None:
+    """Around an empty text a post-processor shows all ids that it adds, and whether it lacks any."""
+    if unknown := [i for i in inner.encode("").ids if i >= size]:
+        raise TokenizerError(f"{source}: 'post_processor' adds token id {unknown[0]}, and the vocabulary ends at {size - 1}")
 
 
 def _mark_special(inner: tokenizers.Tokenizer, settings: Settings) -> None:

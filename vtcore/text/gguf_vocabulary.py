@@ -9,6 +9,7 @@ from vtcore.errors import ConfigError, TokenizerError
 from vtcore.formats.metadata import Metadata
 from vtcore.text.bpe import Casing, bert, bpe
 from vtcore.text.encoder import Around, RustEncoder, guarded
+from vtcore.text.growth import check_charsmap
 from vtcore.text.pieces import TokenPieces
 from vtcore.text.splits import SPLITTERS, Splitter
 from vtcore.text.spm import Normalization, marked, spm_bpe, spm_unigram
@@ -137,7 +138,9 @@ class Described:
         values = self.metadata.integers(key, [])
         if not all(-128 <= v < 256 for v in values):
             raise self.metadata.wrong(key, "a list of bytes")
-        return bytes(v & 255 for v in values)
+        charsmap = bytes(v & 255 for v in values)
+        check_charsmap(charsmap, self.metadata.source)
+        return charsmap
 
     def special(self) -> Special:
         """Names, ids and ends."""

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from vtcore.errors import TokenizerError
+from vtcore.formats.metadata import short
 from vtcore.text.alphabet import unspell
+from vtcore.text.encoder import HIGHEST_ID
 
 Step = Callable[[bytes, bool], bytes]  # a piece, whether it starts the text -> the piece
+LONGEST = 4096  # bytes that replacements may make of one token
 BYTE = re.compile(rb"<0x([0-9A-Fa-f]{2})>")
 CLEANED = (
     (b" .", b"."), (b" ?", b"?"), (b" !", b"!"), (b" ,", b","), (b" ' ", b"'"), (b" n't", b"n't"), (b" 'm", b"'m"),
@@ -58,7 +61,7 @@ class TokenPieces:
     def _spelled(self, token_id: int, first: bool) -> bytes:
         if token_id in self.literal:
             return self.literal[token_id].encode()
-        token = self.token(token_id)
+        token = self.token(token_id) if token_id <= HIGHEST_ID else None
         return b"" if token is None else self.spelling.of(token, first)
 
 
@@ -74,9 +77,16 @@ def byte_fallback(piece: bytes, first: bool) -> bytes:
     return bytes.fromhex(match[1].decode()) if match else piece
 
 
-def respell(old: bytes, new: bytes) -> Step:
-    """One string for another, wherever it is."""
-    return lambda piece, first: piece.replace(old, new)
+def respell(old: bytes, new: bytes, source: str) -> Step:
+    """One string for another, wherever it is. Raises TokenizerError for a token that becomes too long."""
+
+    def step(piece: bytes, first: bool) -> bytes:
+        length = len(piece) + piece.count(old) * (len(new) - len(old))
+        if length > max(LONGEST, len(piece)):
+            raise TokenizerError(f"{source}: decoder 'Replace' of {short(old)} makes {length} bytes of one token; {LONGEST} are allowed")
+        return piece.replace(old, new)
+
+    return step
 
 
 def metaspace(mark: bytes, prefixed: bool) -> Step:
@@ -106,9 +116,10 @@ def strip(content: bytes, left: int, right: int) -> Step:
     """Take up to so many of `content` off both ends of every piece."""
 
     def step(piece: bytes, first: bool) -> bytes:
-        for _ in range(left):
+        most = len(piece) // len(content) if content else 0
+        for _ in range(min(left, most)):
             piece = piece.removeprefix(content)
-        for _ in range(right):
+        for _ in range(min(right, most)):
             piece = piece.removesuffix(content)
         return piece
 
@@ -141,7 +152,7 @@ def _step(part: Mapping[str, Any], source: str) -> Step:
     if kind == "ByteFallback":
         return byte_fallback
     if kind == "Replace" and "String" in part["pattern"]:
-        return respell(part["pattern"]["String"].encode(), part["content"].encode())
+        return respell(part["pattern"]["String"].encode(), part["content"].encode(), source)
     if kind == "Metaspace":
         return metaspace(part["replacement"].encode(), part.get("prepend_scheme", "always") != "never")
     if kind == "WordPiece":

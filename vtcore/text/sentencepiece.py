@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vtcore.errors import TokenizerError
 from vtcore.text.encoder import Around, RustEncoder
+from vtcore.text.growth import check_charsmap
 from vtcore.text.pieces import TokenPieces
 from vtcore.text.spm import Normalization, spm_bpe, spm_unigram
 from vtcore.text.vocabulary import Kind, Vocabulary
@@ -111,6 +112,7 @@ def _normalization(trainer: dict[int, Value], normalizer: dict[int, Value], sour
     charsmap = normalizer.get(2, b"")
     if not isinstance(charsmap, bytes):
         raise TokenizerError(f"{source}: precompiled_charsmap is {charsmap}; bytes are needed")
+    check_charsmap(charsmap, source)
     return Normalization(prefix=bool(normalizer.get(3, 1)), squeeze=bool(normalizer.get(4, 1)), charsmap=charsmap)
 
 

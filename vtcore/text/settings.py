@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vtcore.errors import TokenizerError
 from vtcore.formats.json_file import read_object
-from vtcore.formats.metadata import Metadata
+from vtcore.formats.metadata import Metadata, short
 from vtcore.formats.raw import map_file
 from vtcore.text.encoder import HIGHEST_ID
 
@@ -60,7 +60,13 @@ class Settings:
         rows = self.stored.get("added_tokens_decoder") or {}
         if not isinstance(rows, dict) or not all(key.isdecimal() and len(key) < 9 and int(key) <= HIGHEST_ID for key in rows):
             raise self.stored.wrong("added_tokens_decoder", f"an object of tokens by id, up to {HIGHEST_ID},")
-        return {int(key): Added(_content(self.stored, f"added_tokens_decoder.{key}", row), _special(row)) for key, row in rows.items()}
+        return {int(key): self._added_token(f"added_tokens_decoder.{key}", row) for key, row in rows.items()}
+
+    def _added_token(self, key: str, row: Any) -> Added:
+        special = row.get("special", True) if isinstance(row, dict) else True
+        if not isinstance(special, bool):
+            raise TokenizerError(f"{self.stored.source}: 'special' of {key!r} is {short(special)}; a boolean is needed")
+        return Added(_content(self.stored, key, row), special)
 
     def _ids(self, where: Metadata, key: str) -> frozenset[int]:
         """An id, a list of them, or none."""
@@ -90,7 +96,10 @@ class Settings:
         return {**templates, "default": _read_template(single)} if single.exists() else templates
 
     def _listed(self, where: Metadata) -> dict[str, str]:
-        rows = [Metadata(row, f"{where.source}: chat_template") for row in where["chat_template"] if isinstance(row, dict)]
+        given = where["chat_template"]
+        if not all(isinstance(row, dict) for row in given):
+            raise where.wrong("chat_template", "a string, or a list of objects with 'name' and 'template',")
+        rows = [Metadata(row, f"{where.source}: chat_template") for row in given]
         return {row.text("name"): row.text("template") for row in rows}
 
 
@@ -100,10 +109,6 @@ def _content(where: Metadata, key: str, value: Any) -> str:
     if not isinstance(content, str):
         raise TokenizerError(f"{where.source}: {key!r} is {str(value)[:80]}; a string, or an object with a 'content' string is needed")
     return content
-
-
-def _special(row: Any) -> bool:
-    return bool(row.get("special", True)) if isinstance(row, dict) else True
 
 
 def _read_template(path: Path) -> str:

@@ -99,7 +99,7 @@ def _built(
     add_tokens(inner, vocabulary, strip_right=how.strip_right, normalized=not how.each)
     control = [token for token in vocabulary.named(Kind.CONTROL, Kind.UNKNOWN).values() if token]
     prefixed = control if how.prefix and not how.each else None
-    spelling = Spelling((respell(MARK.encode(), b" "), byte_fallback), strip=int(how.prefix))
+    spelling = Spelling((respell(MARK.encode(), b" ", vocabulary.source), byte_fallback), strip=int(how.prefix))
     literal = vocabulary.named(Kind.CONTROL, Kind.UNKNOWN)
     encoder = RustEncoder(inner, len(vocabulary.tokens), vocabulary.source, around, prefixed)
     return encoder, TokenPieces(vocabulary.token, spelling, literal)

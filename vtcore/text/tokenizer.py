@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from vtcore.errors import ArgumentError, TemplateError
-from vtcore.text.detokenizer import Detokenizer
+from vtcore.text.detokenizer import Detokenizer, checked_id
 from vtcore.text.encoder import Encoder
 from vtcore.text.pieces import Pieces
 from vtcore.text.surrogates import joined
@@ -67,13 +67,17 @@ class Tokenizer:
 
         With `add_special_tokens` the model's own are put around it; a text that begins with BOS already gets no second one. Halves of a
         UTF-16 surrogate pair are joined, a lone half becomes U+FFFD."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"the text to encode is a {type(text).__name__}; it must be a str")
         ids = self._encoder.encode(joined(text), add_special_tokens)
         doubled = add_special_tokens and ids[:2] == [self.bos_id, self.bos_id] and self.adds_bos
         return ids[1:] if doubled else ids
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
-        """The text of ids. Bytes that are no UTF-8 become U+FFFD; an id that no token has says nothing; a negative one raises
-        ArgumentError."""
+        """The text of ids. Bytes that are no UTF-8 become U+FFFD; an id that no token has says nothing. Raises ArgumentError for what is no
+        list of integers from 0 on."""
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            raise ArgumentError(f"the ids to decode are a {type(ids).__name__}; they must be a list of integers")
         stream = self.stream(skip_special_tokens)
         return "".join([*map(stream.push, ids), stream.finish()])
 
@@ -83,14 +87,14 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The exact bytes that a token adds inside a text; of a special token those of its name; none for an id that no token has."""
-        if token_id < 0:
-            raise ArgumentError(f"token id {token_id} is negative; ids start at 0")
-        return self._pieces.of(token_id)
+        return self._pieces.of(checked_id(token_id))
 
     def template(self, chat_template: str | None = None, tools: Sequence[Any] | None = None) -> ChatTemplate:
         """The chat template to use: one by name or source, else the model's own, of several the one for tools if there are any.
 
-        Raises TemplateError where the model has none."""
+        Raises TemplateError where the model has none, ArgumentError for one that is no text."""
+        if chat_template is not None and not isinstance(chat_template, str):
+            raise ArgumentError(f"chat_template is a {type(chat_template).__name__}; it must be a template's name or source")
         if chat_template is None:
             named = "tool_use" if tools and "tool_use" in self.chat_templates else "default"
             chat_template = self.chat_templates.get(named)
