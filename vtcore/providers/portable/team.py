@@ -27,17 +27,17 @@ ROW = 4  # words of a row
 STATE, WORKER = 0, 48  # words of the control block, each on cache lines of its own; 16 for every worker
 ROWS, LENGTH, STOP, YIELD, WAIT, POST = range(16, 22)
 OPEN, TURN = 1 << 16, 1 << 32  # of the state: below, how many workers are inside; whether rows are open to them; above, which time this is
-SPIN, PATIENCE = 200, 20000  # turns of a waiting loop before each gives its core away, and before a worker parks
+SPIN, LINGER, PATIENCE = 200, 5000, 25000  # turns of a waiting loop before the caller and a worker give their core away, and a worker parks
 
 
 def _word(k: Lanes, control: Val, index: int) -> Val:
     return k.load(control + index * 8, I64, 8)
 
 
-def _relax(k: Lanes, control: Val, turns: Var) -> None:
+def _relax(k: Lanes, control: Val, turns: Var, spin: int) -> None:
     k.isa.pause(k)
     turns.set(turns.get() + 1)
-    with k.when(turns.get() > SPIN):
+    with k.when(turns.get() > spin):
         k.call_address(_word(k, control, YIELD))
 
 
@@ -67,7 +67,7 @@ def _together(k: Lanes, control: Val, rows: Val, length: Val, threads: Val) -> N
     turns = k.var(0)
     turns.set(0)
     with k.loop(lambda: (_state(k, control) & (OPEN - 1)) > 0):
-        _relax(k, control, turns)
+        _relax(k, control, turns, SPIN)
 
 
 def _walk(k: Lanes, control: Val, rows: Val, length: Val, threads: Val) -> None:
@@ -124,7 +124,7 @@ def _wait(k: Lanes, control: Val, thread: Val, idle: Callable[[], Val]) -> None:
     me, turns = control + (thread * 16 + WORKER) * 8, k.var(0)
     turns.set(0)
     with k.loop(idle):
-        _relax(k, control, turns)
+        _relax(k, control, turns, LINGER)
         with k.when(turns.get() > PATIENCE):
             k.atomic("xchg", me, 1)
             with k.when(idle()):  # a post may come first: then the next wait returns at once
