@@ -28,8 +28,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _listed(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(test, value))
+def _listed(*types: type) -> Callable[[Any], bool]:
+    """Of these types exactly, which is quick to see: vocabularies have some 100,000 entries."""
+    return lambda value: isinstance(value, list) and set(map(type, value)) <= set(types)
+
+
+def _are_numbers(value: Any) -> bool:
+    return _listed(int, float)(value) and all(abs(v) <= sys.float_info.max for v in value)
 
 
 def short(value: Any) -> str:
@@ -101,19 +106,19 @@ class Metadata(Mapping[str, Any]):
 
     def integers(self, key: str, default: D = REQUIRED) -> list[int] | D:
         """A list of whole numbers."""
-        return self._read(key, _listed(_is_integer), "a list of integers", default)  # type: ignore[no-any-return]
+        return self._read(key, _listed(int), "a list of integers", default)  # type: ignore[no-any-return]
 
     def numbers(self, key: str, default: D = REQUIRED) -> list[float] | D:
         """A list of finite numbers."""
-        return self._read(key, _listed(_is_number), "a list of finite numbers", default)  # type: ignore[no-any-return]
+        return self._read(key, _are_numbers, "a list of finite numbers", default)  # type: ignore[no-any-return]
 
     def booleans(self, key: str, default: D = REQUIRED) -> list[bool] | D:
         """A list of True and False."""
-        return self._read(key, _listed(_is_boolean), "a list of booleans", default)  # type: ignore[no-any-return]
+        return self._read(key, _listed(bool), "a list of booleans", default)  # type: ignore[no-any-return]
 
     def texts(self, key: str, default: D = REQUIRED) -> list[str] | D:
         """A list of strings."""
-        return self._read(key, _listed(_is_text), "a list of strings", default)  # type: ignore[no-any-return]
+        return self._read(key, _listed(str), "a list of strings", default)  # type: ignore[no-any-return]
 
     def per_layer(self, key: str, layers: int, default: D = REQUIRED) -> list[int] | D:
         """One whole number for each layer: a single one stands for all layers, a list has exactly `layers`."""

@@ -34,8 +34,8 @@ def bpe(
 
     Without merges they are made from the order of the ids, as for a tiktoken vocabulary. `prefixed`: a text gets a space in front."""
     table = vocabulary.by_token()
-    pairs = vocabulary.pairs(vocabulary.ids(Kind.NORMAL)) if merges is None else _pairs(merges, vocabulary.source)
     with uncollected():
+        pairs = vocabulary.pairs(vocabulary.ids(Kind.NORMAL)) if merges is None else _pairs(merges, vocabulary.source)
         model = models.BPE(
             vocab=table if splitter.raw else _with_aliases(table, vocabulary),
             merges=pairs,
@@ -57,12 +57,10 @@ def bpe(
 
 def _pairs(merges: Sequence[str], source: str) -> list[tuple[str, str]]:
     """`left right` split at its first space but the first character, which is part of a piece whatever it is."""
-    pairs = []
-    for merge in merges:
-        at = merge.find(" ", 1)
-        if at < 0:
-            raise TokenizerError(f"{source}: merge {merge[:80]!r} is not two pieces with a space between")
-        pairs.append((merge[:at], merge[at + 1 :]))
+    pairs = [(merge[:at], merge[at + 1 :]) for merge in merges if (at := merge.find(" ", 1)) > 0]
+    if len(pairs) < len(merges):
+        wrong = next(merge for merge in merges if merge.find(" ", 1) < 0)
+        raise TokenizerError(f"{source}: merge {wrong[:80]!r} is not two pieces with a space between")
     return pairs
 
 
