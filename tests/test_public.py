@@ -6,7 +6,7 @@ import pytest
 import vtcore
 
 PUBLIC = ["CompletionOutput", "Delta", "LLM", "Logprob", "RequestOutput", "SamplingParams", "VtcoreError", "__version__", "ops"]
-HEAVY = ("llvmlite", "huggingface_hub", "numpy", "tokenizers", "jinja2", "gguf", "tqdm")
+HEAVY = ("numba", "llvmlite", "huggingface_hub", "numpy", "tokenizers", "jinja2", "gguf", "tqdm")
 
 
 def test_the_public_names_are_these():

@@ -17,6 +17,7 @@ from vtcore.providers import ProviderOptions, find, names
 PACKAGES = (
     "vtcore",
     "numpy",
+    "numba",
     "llvmlite",
     "ml_dtypes",
     "safetensors",
