@@ -103,9 +103,7 @@ class Dispatcher:
         for name, value in call.items():
             if isinstance(value, Tensor):
                 storage = value.storage
-                if len(storage.copies) == 1 and memory in storage.copies:
-                    continue
-                if name in op.touches:
+                if name in op.touches and storage.copies.keys() - {memory}:
                     rows = touched[name] = op.touches[name](**{n: _index(v) for n, v in call.items()})
                     storage.at(memory, rows, self.moved)
                 else:
