@@ -39,7 +39,7 @@ class SamplingParams:
     stop: str | Iterable[str] | None = None  # texts that end the sequence
     stop_token_ids: Iterable[int] | None = None
     ignore_eos: bool = False
-    max_tokens: int | None = 16  # None: until the context is full; 0: nothing is generated (to score a prompt)
+    max_tokens: int | None = 16  # at most what the context leaves; None: until it is full; 0: nothing is generated (to score a prompt)
     min_tokens: int = 0  # before so many, no end-of-sequence or stop token is chosen and no stop text looked for
     logprobs: int | None = None  # alternatives to report for each generated token; -1: the whole vocabulary
     prompt_logprobs: int | None = None  # the same for each token of the prompt

@@ -127,8 +127,34 @@ def test_windows_by_a_list_of_booleans(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("keys", "want"),
+    [
+        ({}, "default"),
+        ({"rope.scaling.factor": 4.0}, ("linear", 4.0)),
+        ({"rope.scale_linear": 4.0}, ("linear", 4.0)),
+        ({"rope.scale_linear": 2.0, "rope.scaling.factor": 4.0}, ("linear", 4.0)),
+        ({"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, ("linear", 4.0)),
+        ({"rope.scaling.type": "none", "rope.scaling.factor": 4.0}, "default"),
+        ({"rope.scaling.factor": 0.0}, "default"),
+        ({"rope.scaling.type": "linear", "rope.scaling.factor": 0.0}, "default"),
+    ],
+)
+def test_a_factor_without_a_type_stretches_linearly(keys, want):
+    raw, _ = as_hf(Metadata(metadata_with(keys)), Weights({}))
+    scaling = raw["rope_scaling"]
+    assert (scaling["rope_type"] if want == "default" else (scaling["rope_type"], scaling["factor"])) == want
+
+
+def metadata_with(keys):
+    return convert.metadata_of(golden("llama").config, "llama")[0] | {f"llama.{key}": value for key, value in keys.items()}
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"ARCH.rope.scaling.factor": -1.0}, "'llama.rope.scaling.factor' is -1.0; a number from 0"),
+        ({"ARCH.rope.scale_linear": "x"}, "'llama.rope.scale_linear' is 'x'; a finite number"),
+        ({"ARCH.rope.scaling.type": "yarn", "ARCH.rope.scaling.factor": -1.0, "ARCH.rope.scaling.attn_factor": 2.0}, "factor' is -1.0"),
         ({"ARCH.block_count": 0}, "llama.block_count' is 0"),
         ({"ARCH.embedding_length": -64}, "llama.embedding_length is -64"),
         ({"ARCH.attention.head_count": 3}, "llama.attention.head_count is 3 and llama.attention.head_count_kv is"),

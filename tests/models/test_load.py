@@ -200,6 +200,14 @@ def test_an_unknown_architecture_lists_those_there_are(tmp_path):
     assert all(n in message for n in ("Gemma3ForCausalLM", "Qwen2ForCausalLM", "SmolLM3ForCausalLM"))
 
 
+def test_very_many_and_very_long_names_make_a_short_error(tmp_path):
+    names = [f"{i}{'X' * 100_000}ForCausalLM" for i in range(100)]
+    with pytest.raises(UnknownArchitectureError, match="no model is registered as '0X") as error:
+        load(tmp_path, CONFIG | {"architectures": names})
+    assert str(error.value).count("X" * 70) == 8
+    assert len(str(error.value)) < 4000
+
+
 def test_of_several_names_the_first_that_is_known_counts(tmp_path):
     model = load(tmp_path, CONFIG | {"architectures": ["NewLlama", "LlamaForCausalLM", "Qwen3ForCausalLM"]})
     assert type(model).__name__ == "Llama"

@@ -95,11 +95,14 @@ def _head_dim(raw: Json) -> int:
 
 
 def _scaling(m: Metadata, name: str, weights: Weights) -> Json:
-    """rope.scaling.* and the tensors of factors."""
-    base = f"{name}.rope.scaling."
+    """rope.scaling.* and the tensors of factors. A factor without a type is a linear one, under its old key too (llama.cpp's rule)."""
+    base, old = f"{name}.rope.scaling.", f"{name}.rope.scale_linear"
     p: Json = {word: m[base + key] for key, word in SCALING.items() if base + key in m}
-    kind: str = m.text(base + "type", "none")
+    stretch = m.number(base + "factor", m.number(old, 0.0))
+    kind: str = m.text(base + "type", "linear" if stretch else "none")
     factor: float = m.number(base + "attn_factor", 1.0)
+    if kind in ("linear", "yarn") and stretch < 0:
+        raise m.wrong(base + "factor" if base + "factor" in m else old, "a number from 0 on")
     if (long := _numbers(weights, "rope_factors_long.weight")) is not None:
         short = _numbers(weights, "rope_factors_short.weight")
         return p | {"rope_type": "longrope", "long_factor": long, "short_factor": short, "attention_factor": factor}
@@ -108,7 +111,9 @@ def _scaling(m: Metadata, name: str, weights: Weights) -> Json:
     if kind not in ("none", "linear", "yarn", "longrope"):
         raise ConfigError(f"{m.source}: {base}type is {kind!r}; it must be none, linear, yarn or longrope")
     if kind == "yarn" and factor != 1.0:
-        p["attention_factor"] = factor * (1 + 0.1 * math.log(m.number(base + "factor")))
+        p["attention_factor"] = factor * (1 + 0.1 * math.log(max(1.0, stretch)))
+    if kind == "linear":
+        return p | ({"rope_type": "linear", "factor": stretch} if stretch else {"rope_type": "default"})
     return p | {"rope_type": {"none": "dynamic" if "alpha" in p else "default"}.get(kind, kind)}
 
 

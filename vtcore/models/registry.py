@@ -50,15 +50,19 @@ def load_all() -> tuple[str, ...]:
     return tuple(broken)
 
 
+MOST, LONGEST = 8, 80  # names, and characters of one, that an error shows and compares
+
+
 def find(names: Iterable[str], table: dict[str, type[Network]]) -> type[Network]:
     """The class of the first name that is registered in a table; UnknownArchitectureError lists what there is."""
     broken, asked = load_all(), list(names)
     for name in asked:
         if name in table:
             return table[name]
-    near = [n for name in asked for n in difflib.get_close_matches(name, table, 1)]
+    shown = [name[:LONGEST] for name in asked[:MOST]]
+    near = [n for name in shown for n in difflib.get_close_matches(name, table, 1)]
     hint = f" (nearest: {near[0]})" if near else ""
     failed = "".join(f"; {b}" for b in broken)
     raise UnknownArchitectureError(
-        f"no model is registered as {' or '.join(map(repr, asked))}{hint}; there are {', '.join(sorted(table))}{failed}"
+        f"no model is registered as {' or '.join(map(repr, shown))}{hint}; there are {', '.join(sorted(table))}{failed}"
     )
