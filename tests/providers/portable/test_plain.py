@@ -81,7 +81,7 @@ def logits(draw_, tied=True):
         elif kind == "nothing":
             row[:] = -np.inf
         elif kind:
-            row[some] = {"excluded": -np.inf, "nan": np.nan, "inf": np.inf, "zeros": -0.0}[kind]
+            row[some] = rng.choice({"excluded": [-np.inf], "nan": [np.nan], "inf": [np.inf], "zeros": [0.0, -0.0]}[kind], some.sum())
     return x
 
 
@@ -175,6 +175,12 @@ def test_values_too_near_to_the_edge_of_min_p_are_the_definition_s():
     assert got[0, 2] == np.float32(-1e-20)
 
 
+@pytest.mark.parametrize("k", range(-1, 8))
+def test_the_k_th_may_be_no_number_or_one_of_equals(k):
+    x = np.array([[np.nan, 1, 2, np.nan, 0, -np.inf], [0.0, -0.0, 0.0, -0.0, 1, -1], [-np.inf, 3, -np.inf, 3, 3, np.inf]], np.float32)
+    same(ops.apply_top_k_top_p, logits=x, k=np.full(3, k, np.int32), p=np.ones(3, np.float32))
+
+
 def test_shares_that_end_at_p():
     """Equal tokens, whose shares sum up to p or to just beside it."""
     for width in (2, 3, 7, 10, 64):
@@ -187,13 +193,19 @@ def test_where_many_may_win_the_definition_says_who_does(monkeypatch):
     def wins(*_):
         raise AssertionError
 
-    probs, seeds, steps = np.full((1, 4000), 1e-3, np.float32), np.array([4]), np.array([2], np.int32)
-    probs[0] *= 1.001 ** np.arange(4000)  # each one a little likelier than those before it
+    seeds, steps = np.array([4]), np.array([2], np.int32)
+    probs = np.exp2(np.arange(-120, 120, 3, dtype=np.float32))[None]  # each eight times as likely as the one before it
     same(ops.random_sample, probs=probs, seeds=seeds, steps=steps)
     monkeypatch.setattr(draw, "winner", wins)
     same(ops.random_sample, probs=np.zeros((1, 9), np.float32), seeds=seeds, steps=steps)
     with pytest.raises(AssertionError):
         same(ops.random_sample, probs=np.ones((1, 9), np.float32), seeds=seeds, steps=steps)
+
+
+def test_close_races():
+    """Of a thousand alike the second best is within a percent of the best in one row of a hundred."""
+    probs = np.random.default_rng(0).uniform(0.9, 1, (700, 1000)).astype(np.float32)
+    same(ops.random_sample, probs=probs, seeds=np.arange(700) - 350, steps=np.zeros(700, np.int32))
 
 
 def test_draws_follow_the_probabilities():
@@ -236,7 +248,7 @@ def test_borders_outside_are_moved_inside():
     inside = run(one_thread(), ops.attention, **(call | {"starts": np.array([0, 64, 150], np.int32)}))
     np.testing.assert_array_equal(run(one_thread(), ops.attention, **call), inside)
     x, values = np.zeros((2, 3), np.float32), np.ones((3, 3), np.float32)
-    assert run(one_thread(), ops.place, x=x, rows=np.array([-9, 2, 1], np.int32), values=values).sum() == 3
+    assert run(one_thread(), ops.place, x=x, rows=np.array([-(10**8), 10**8, 1], np.int32), values=values).sum() == 3
 
 
 def test_nothing_is_read_behind_the_arguments():

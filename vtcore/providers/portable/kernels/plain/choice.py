@@ -8,7 +8,7 @@ from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.ops.exact import shares, wide
 from vtcore.providers.portable.arrays import contiguous, contiguous_integers, float32_rows, not_float, rows_of
-from vtcore.providers.portable.kernels.plain.digits import BUCKETS, TOP, falling, key, kth_key
+from vtcore.providers.portable.kernels.plain.digits import BUCKETS, TOP, by_digit, key, kth_key
 from vtcore.providers.portable.kernels.plain.heap import keep_best
 from vtcore.providers.portable.kernels.plain.kernel import not_int32, plain, recording
 from vtcore.providers.portable.kernels.plain.words import DOUBLE, FLOAT, INT, LONG, UINT, Array, array, claim, copy, floats, helper, words
@@ -84,11 +84,15 @@ def keep_p(out: Array, bits: Array, share: Array, enough: float, ids: Array, spa
             n += 1
         else:
             out[i] = -INF
-    order, total = falling(bits, ids[:n], spare[:n], counts), DOUBLE(0)
+    by_digit(bits, ids, n, 0, counts, spare)
+    by_digit(bits, spare, n, 1, counts, ids)
+    by_digit(bits, ids, n, 2, counts, spare)
+    total = DOUBLE(0)
     for j in range(n):
-        total += share[order[j]]
-        if j > 0 and total - share[order[j]] >= enough:
-            out[order[j]] = -INF
+        i = spare[j]
+        total += share[i]
+        if j > 0 and total - share[i] >= enough:
+            out[i] = -INF
 
 
 def best_k(provider: Portable, logits: Tensor, k: Tensor) -> Tensor:

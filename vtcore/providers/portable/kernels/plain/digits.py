@@ -1,4 +1,4 @@
-"""Order by digits: float32 values as integers that are ordered alike, 11 bits at a time, in as many steps as there are digits."""
+"""Order by digits: float32 values as integers that are ordered alike, 11 bits at a time, from the last digit to the first."""
 
 from __future__ import annotations
 
@@ -39,19 +39,17 @@ def kth_key(bits: Array, k: int, counts: Array) -> int:
 
 
 @helper
-def falling(bits: Array, ids: Array, spare: Array, counts: Array) -> Array:
-    """The ids of values of a row sorted: values fall, equals keep their order. It lies in one of ids and spare, both used up."""
-    for digit in range(DIGITS):
-        shift = digit * BITS
-        counts[:] = 0
-        for j in range(ids.size):
-            counts[(key(bits[ids[j]]) >> shift) & (BUCKETS - 1)] += 1
-        begin = 0
-        for bucket in range(BUCKETS - 1, -1, -1):
-            begin, counts[bucket] = begin + counts[bucket], begin
-        for j in range(ids.size):
-            bucket = (key(bits[ids[j]]) >> shift) & (BUCKETS - 1)
-            spare[counts[bucket]] = ids[j]
-            counts[bucket] += 1
-        ids, spare = spare, ids
-    return ids
+def by_digit(bits: Array, ids: Array, n: int, digit: int, counts: Array, target: Array) -> None:
+    """The first n of ids in the order of one digit of their values, the largest first; equals keep their order."""
+    shift, begin = digit * BITS, 0
+    counts[:] = 0
+    for j in range(n):
+        counts[(key(bits[ids[j]]) >> shift) & (BUCKETS - 1)] += 1
+    for bucket in range(BUCKETS - 1, -1, -1):
+        count = counts[bucket]
+        counts[bucket] = begin
+        begin += count
+    for j in range(n):
+        bucket = (key(bits[ids[j]]) >> shift) & (BUCKETS - 1)
+        target[counts[bucket]] = ids[j]
+        counts[bucket] += 1
