@@ -49,6 +49,14 @@ def test_every_block_format_is_exact_in_its_integers(kind):
         np.testing.assert_array_equal(run(portable(isa), ops.linear_q8, x=x, weight=weight), want)
 
 
+@pytest.mark.parametrize(("isa", "kind"), list(product(ALL, ["Q4_0", "Q5_0", "Q4_K", "Q6_K"])))
+def test_many_rows_share_codes_that_were_written_out(isa, kind):
+    weight, x = blocks(kind, 35, 256), np.random.default_rng(8).standard_normal((31, 256)).astype(np.float32)
+    got = run(portable(isa, 3), ops.linear_q8, x=x, weight=weight)
+    np.testing.assert_array_equal(got, ops.linear_q8(x, weight))
+    assert got[5].tobytes() == run(portable(isa, 1), ops.linear_q8, x=x[5:6], weight=weight).tobytes()
+
+
 @pytest.mark.parametrize("kind", sorted(FORMATS))
 def test_every_block_format_is_near_the_definition(kind):
     weight, x = blocks(kind, 37, 512), np.random.default_rng(4).standard_normal((2, 512)).astype(np.float32)
