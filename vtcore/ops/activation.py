@@ -154,7 +154,8 @@ def swiglu_oai(gate: Array, up: Array, alpha: float, limit: float) -> Array:
 
 def _xielu_samples(rng: np.random.Generator) -> Iterator[Call]:
     for i, call in enumerate(_values(rng)):
-        yield call | _bends(*((0.8, 1.3, 0.5, -1e-6), (0.1, 4.0, 0.0, 0.0), (2.5, 0.6, 1.0, -0.25))[i % 3])
+        numbers = ((0.8, 1.3, 0.5, -1e-6), (0.1, 4.0, 0.0, 0.0), (2.5, 0.6, 1.0, -0.25))[i % 3]
+        yield call | {n: v.astype(call["x"].dtype) for n, v in _bends(*numbers).items()}
 
 
 def _bends(*numbers: float) -> Call:

@@ -117,6 +117,7 @@ def _growth_samples(rng: np.random.Generator) -> Iterator[Call]:
     for period, rate in ((16, 0.1), (8192, 0.1), (1, 1.0)):
         yield {"positions": np.arange(40, dtype=np.int32), "period": period, "rate": rate}
     yield {"positions": ints(0, 8191, 8192, 1048575), "period": 8192, "rate": 0.1, "shift": 1}
+    yield {"positions": ints(7), "period": 4, "rate": 0.5}
     yield {"positions": ints(), "period": 4, "rate": 0.5}
 
 
