@@ -16,7 +16,7 @@ from vtcore.tensor import Inputs, Tensor
 Array = np.ndarray[Any, Any]
 Forward = Callable[[Mapping[str, Tensor]], Any]  # a step's integer arrays by name -> a Tensor, or several
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
-MOST_TOKENS = 64  # of a step that is recorded: of a longer one the arithmetic takes so long that the rest doesn't count
+MOST_TOKENS = 256  # of a step that is recorded: of a longer one the arithmetic takes so long that the rest doesn't count
 MOST_PLANS = 64
 MOST_BYTES = 256 << 20  # that all plans keep for their results
 
