@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny import EOS, Bytes, Script, drain, engine
-from vtcore.errors import ArgumentError, PromptError
+from vtcore.errors import ArgumentError, NotANumberError, PromptError
 from vtcore.sampling_params import SamplingParams
 
 GREEDY = SamplingParams(temperature=0, max_tokens=20)
@@ -339,3 +339,17 @@ def test_outputs_are_those_of_running_alone(jobs, pages, budget, penalised):
         got, want = submissions[i].output(), alone(i, n, wanted, temperature)
         assert (got.outputs, got.prompt_logprobs, got.prompt_token_ids) == (want.outputs, want.prompt_logprobs, want.prompt_token_ids)
     assert e.scheduler.kv.usage == 0
+
+
+@pytest.mark.parametrize("params", [GREEDY, SamplingParams(max_tokens=20, seed=1)])
+def test_logits_that_are_not_numbers_end_their_own_request_alone(params):
+    model = Script(b" hello")
+    model.table.numpy()[9, 5] = np.nan
+    e = engine(model, tokenizer=Bytes())
+    good = e.submit(list(b"ab"), SamplingParams(temperature=0, max_tokens=5))
+    bad = e.submit(list(b"0123456789"), params)
+    with pytest.raises(NotANumberError, match=rf"request '{bad.request_id}' after 10 tokens are not numbers"):
+        drain(e)
+    drain(e)
+    assert good.output().outputs[0].text == "hello"
+    assert bad.output().outputs[0].token_ids == []

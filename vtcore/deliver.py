@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vtcore.errors import NotANumberError
 from vtcore.outputs import Delta, Logprobs
 from vtcore.request import Request, Status
 
@@ -17,6 +18,14 @@ def deliver(request: Request, token_id: int, logprobs: Logprobs | None) -> tuple
     if request.stops.found is not None:
         status, reason = Status.STOPPED, request.stops.found
     return _delta(request, text, [token_id], logprobs, status, reason), status
+
+
+def refuse(request: Request) -> tuple[Delta, Status | None]:
+    """Nothing can be chosen from logits that are no numbers."""
+    raise NotANumberError(
+        f"the logits of request {request.submission.request_id!r} after {request.num_tokens} tokens are not numbers: a weight is NaN, or "
+        "an op computes wrongly here; run it with providers 'reference' to tell which"
+    )
 
 
 def conclude(request: Request) -> tuple[Delta, Status | None]:

@@ -6,9 +6,10 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import partial
+from math import isnan
 from typing import Any
 
-from vtcore.deliver import conclude, deliver
+from vtcore.deliver import conclude, deliver, refuse
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
 from vtcore.intake import Intake
@@ -126,7 +127,10 @@ class Engine:
         for wanted, said, kept in scored:
             wanted.scheduled.request.submission.prompt_logprobs += said
             wanted.scheduled.request.submission.logits += [] if kept is None else [kept]
-        steps = [(s.request, partial(deliver, s.request, s.token_id, s.logprobs)) for s in sampled]
+        steps = [
+            (s.request, partial(refuse, s.request) if isnan(s.score) else partial(deliver, s.request, s.token_id, s.logprobs))
+            for s in sampled
+        ]
         steps += [(s.request, partial(conclude, s.request)) for s in plan.scheduled if s.request.complete]
         deltas, faults = list[Delta](), list[Exception]()
         for request, step in steps:

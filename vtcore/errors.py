@@ -11,6 +11,7 @@
     │   │   └── UnknownArchitectureError
     │   ├── TensorNamesError             tensors are missing or unexpected: all of them at once
     │   └── TokenizerError
+    ├── NotANumberError                  a model's logits are NaN: a weight is, or a kernel computes wrongly
     ├── TemplateError                    a chat template doesn't parse, raises, or goes over its budget
     ├── ModelNotFoundError               no such directory, file, catalogue name or hub repository
     ├── ProviderError
@@ -64,6 +65,10 @@ class TensorNamesError(CheckpointError):
 
 class TokenizerError(CheckpointError):
     """A tokenizer file or a GGUF vocabulary can't be read."""
+
+
+class NotANumberError(VtcoreError):
+    """A model's logits are NaN, so that no token can be chosen: a weight is, or a kernel computes wrongly."""
 
 
 class TemplateError(VtcoreError):

@@ -41,6 +41,7 @@ class Sampled:
     request: Request
     token_id: int
     logprobs: Logprobs | None
+    score: float  # the logit or the probability that it was chosen by: NaN where the row holds a NaN
 
 
 def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = None, likeliest: Array | None = None) -> list[Sampled]:
@@ -48,10 +49,10 @@ def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = 
     each row's likeliest ids, if they are known already."""
     told = _raw_logprobs(logits, [r.params.logprobs is not None for r in requests])
     processed = _processed(logits, requests)
-    ids = _choose(processed, requests, likeliest if processed is logits else None)
+    ids, scores = _choose(processed, requests, likeliest if processed is logits else None)
     return [
-        Sampled(r, token, None if row is None else describe(row, token, r.params.logprobs or 0, decode))
-        for r, token, row in zip(requests, ids, told, strict=True)
+        Sampled(r, token, None if row is None else describe(row, token, r.params.logprobs or 0, decode), score)
+        for r, token, row, score in zip(requests, ids, told, scores, strict=True)
     ]
 
 
@@ -126,19 +127,21 @@ def _excluded(request: Request, vocab: int) -> Array | None:
     return row if strict.all() else strict  # where only bad words are left, they may be said: something has to be
 
 
-def _choose(logits: Tensor, requests: Sequence[Request], likeliest: Array | None) -> list[int]:
+def _choose(logits: Tensor, requests: Sequence[Request], likeliest: Array | None) -> tuple[list[int], list[float]]:
+    """A token for each row, and what it was chosen by."""
     greedy = [i for i, r in enumerate(requests) if r.params.greedy]
     drawn = [i for i, r in enumerate(requests) if not r.params.greedy]
-    ids = np.zeros(len(requests), np.int64)
+    ids, scores = np.zeros(len(requests), np.int64), np.zeros(len(requests))
     if greedy:
         ids[greedy] = argmax(pick(logits, greedy)).numpy() if likeliest is None else likeliest[greedy]
+        scores[greedy] = logits.numpy()[greedy, ids[greedy]]
     if drawn:
-        ids[drawn] = _draw(pick(logits, drawn), [requests[i] for i in drawn]).numpy()
-    chosen: list[int] = ids.tolist()
-    return chosen
+        ids[drawn], scores[drawn] = _draw(pick(logits, drawn), [requests[i] for i in drawn])
+    return ids.tolist(), scores.tolist()
 
 
-def _draw(logits: Tensor, requests: Sequence[Request]) -> Tensor:
+def _draw(logits: Tensor, requests: Sequence[Request]) -> tuple[Array, Array]:
+    """A token for each row, and its probability."""
     params = [r.params for r in requests]
     logits = apply_temperature(logits, _floats(params, "temperature"))
     if any(p.min_p for p in params):
@@ -147,8 +150,9 @@ def _draw(logits: Tensor, requests: Sequence[Request]) -> Tensor:
         most = logits.shape[-1]  # a larger top_k is off too, and may be more than an int32 holds
         logits = apply_top_k_top_p(logits, _ints(min(p.top_k, most) for p in params), _floats(params, "top_p"))
     seeds, steps = (r.seed for r in requests), (len(r.output_token_ids) for r in requests)
-    ids: Tensor = random_sample(softmax(logits), of(np.array(list(seeds), np.int64)), _ints(steps))
-    return ids
+    shares = softmax(logits)
+    ids: Array = random_sample(shares, of(np.array(list(seeds), np.int64)), _ints(steps)).numpy()
+    return ids, shares.numpy()[np.arange(len(ids)), ids]
 
 
 def _floats(params: Sequence[SamplingParams], name: str) -> Tensor:
