@@ -100,6 +100,9 @@ def test_sequences_of_arrays():
     assert shapes(text, experts=[f4(3, 2), f4(3, 2)]) == [(3,)]
     with pytest.raises(OpError, match="axis K of experts"):
         shapes(text, experts=(f4(3, 2), f4(3, 4)))
+    assert shapes(text, experts=f4(5, 3, 2)) == [(3,)]
+    with pytest.raises(OpError, match=r"experts has shape \[2\]; it must have 2 axes"):
+        shapes(text, experts=f4(2))
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "NoneType None"), (3, "int 3"), ([1, 2], r"list \[1, 2\]"), ("abc", "str 'abc'")])

@@ -2,7 +2,7 @@
 
     "x[... K], weight[N K]:w, bias[N]? -> [... N]"
 
-`?` may be None; `*` after the brackets: a sequence of such arrays; `~` there: its `...` broadcasts with that of the others, by NumPy's
+`?` may be None; `*` after the brackets: a sequence of such arrays, or they as one array with an axis more in front; `~` there: its `...` broadcasts with that of the others, by NumPy's
 rule. After the colon the kind: f (the default) float32, float16 or bfloat16; i integers; b bool; w float or quantised blocks. A result
 is float32 unless its kind is i (int32). `()` means no result.
 An axis is a name, a number, an expression of names (A+B, 2*F) or once `...` for any number of axes."""
@@ -73,7 +73,7 @@ class Signature:
             value = call[name]
             if value is None and argument.optional:
                 continue
-            for array in value if argument.many and isinstance(value, (list, tuple)) else (value,):
+            for array in _each(argument, value) if argument.many else (value,):
                 _bind_one(op, argument, array, sizes, late)
         for name, axis, size in late:
             if (want := evaluate(axis, sizes)) != size:
@@ -146,6 +146,14 @@ def _bind_dots(op: str, argument: Argument, shape: Shape, dots: Shape, sizes: di
             raise OpError(f"{op}: {argument.name} has shape {list(shape)}; its axes must broadcast with {list(known)}") from None
     elif known != dots:
         raise OpError(f"{op}: {argument.name} has shape {list(shape)}; the axes in place of ... must be {list(known)}")
+
+
+def _each(argument: Argument, value: Any) -> Any:
+    """The arrays of a sequence; of one array with an axis more, the first, which is like all."""
+    if isinstance(value, (list, tuple)):
+        return value
+    stacked = len(getattr(value, "shape", ())) == len(argument.axes) + 1 and value.shape[0]
+    return (value[0],) if stacked else (value,)
 
 
 def _count(axes: Axes) -> str:

@@ -11,6 +11,7 @@ from vtcore.ops.activation import (
     relu_squared,
     silu,
     silu_mul,
+    softplus,
     swiglu_oai,
     xielu,
 )
@@ -26,14 +27,17 @@ from vtcore.ops.logits import (
     apply_token_mask,
     apply_top_k_top_p,
 )
+from vtcore.ops.mixture import experts, experts_q8
 from vtcore.ops.norm import add_rms_norm, l2_norm, layer_norm, rms_norm
 from vtcore.ops.rope import dynamic_angles, position_growth, rope_angles, rotate
+from vtcore.ops.routing import route
 from vtcore.ops.sampling import argmax, log_softmax, random_sample, softmax, top_k
 
 __all__ = [
     "add", "add_rms_norm", "apply_logit_bias", "apply_min_p", "apply_penalties", "apply_temperature", "apply_token_mask",
-    "apply_top_k_top_p", "argmax", "attention", "clamp", "concat", "dynamic_angles", "embedding", "gelu", "gelu_erf_mul", "gelu_mul",
-    "gelu_tanh", "l2_norm", "layer_norm", "linear", "linear_q8", "log_softmax", "mul", "paged_attention", "per_head", "place",
-    "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm", "rope_angles", "rotate",
-    "scale", "sigmoid_mul", "silu", "silu_mul", "softcap", "softmax", "swiglu_oai", "top_k", "write_pages", "xielu",
+    "apply_top_k_top_p", "argmax", "attention", "clamp", "concat", "dynamic_angles", "embedding", "experts", "experts_q8", "gelu",
+    "gelu_erf_mul", "gelu_mul", "gelu_tanh", "l2_norm", "layer_norm", "linear", "linear_q8", "log_softmax", "mul", "paged_attention",
+    "per_head", "place", "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm",
+    "rope_angles", "rotate", "route", "scale", "sigmoid_mul", "silu", "silu_mul", "softcap", "softmax", "softplus", "swiglu_oai",
+    "top_k", "write_pages", "xielu",
 ]  # fmt: skip

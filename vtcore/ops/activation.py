@@ -85,6 +85,12 @@ def relu_squared(x: Array) -> Array:
     return narrow(np.maximum(wide(x), 0) ** 2)
 
 
+@op("x[...] -> [...]", samples=_values_and_infinity, errors=_value_errors, tolerance=CURVE)
+def softplus(x: Array) -> Array:
+    """ln(1 + exp(x)). x [...]. Dugas and others, 2001."""
+    return narrow(np.logaddexp(0, wide(x)))
+
+
 def _silu_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield from _gated(rng)
     for limit in (7.0, 0.5):
