@@ -87,6 +87,15 @@ def log(k: Lanes, x: Val) -> Val:
     return k.fma(n, k.like(x, LOG2_HIGH), small + (s + s))
 
 
+def softplus(k: Lanes, x: Val) -> Val:
+    """ln(1 + e^x); what 1 + e^-|x| has lost of the small part is put right by the quotient."""
+    small = exp(k, -k.abs(x))
+    u = small + 1.0
+    grown = k.select(u.eq(1.0), small, log(k, u) * small / (u - 1.0))
+    y = k.select(x > 0.0, x, k.like(x, 0.0)) + grown
+    return k.select(x.unordered(), x, y)
+
+
 def turn(k: Lanes, x: Val) -> tuple[Val, Val]:
     """cos and sin of float64 x, |x| up to about 1e9, within 1e-13."""
     n = x * (2 / math.pi) + 6755399441055744.0  # 1.5 * 2^52: the sum's low bits are the nearest integer

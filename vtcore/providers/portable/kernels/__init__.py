@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
-FAMILIES = ("bends", "elementwise", "embedding", "linear", "linear_q8", "norm", "paged", "pages", "plain", "positions", "rope", "rows")
+FAMILIES = (
+    "bends", "elementwise", "embedding", "experts", "linear", "linear_q8", "norm", "paged", "pages", "plain", "positions", "rope",
+    "routing", "rows",
+)  # fmt: skip
 
 
 def register_all(provider: Portable) -> None:

@@ -59,6 +59,7 @@ ONE: dict[str, Callable[..., Val]] = {
     "quick_gelu": lambda k, x, a, b: x * maths.sigmoid(k, x * 1.702),
     "relu": lambda k, x, a, b: _relu(k, x),
     "relu_squared": lambda k, x, a, b: _relu(k, x) * _relu(k, x),
+    "softplus": lambda k, x, a, b: maths.softplus(k, x),
 }
 TWO: dict[str, Callable[..., Val]] = {
     "add": lambda k, x, y, a, b: x + y,
@@ -133,7 +134,7 @@ def apply_two(p: Portable, formula: str, x: Tensor, y: Tensor, a: float = 0.0, b
 
 def register(p: Portable) -> None:
     """The ops that are a formula of each value."""
-    for name in ("silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared"):
+    for name in ("silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "softplus"):
         _register_one(p, name)
     for name in ("add", "mul"):
         _register_two(p, name)

@@ -32,18 +32,22 @@ def linear_dense(k: Lanes, x: Val, w: Val, bias: Val, n: Val, columns: Val, big:
     step = 2 * k.lanes * SIZES[dtype]
 
     def tile(count: int, first: Val, panel: Val) -> list[Var]:
-        at, weights = [x + (first + r) * columns * 4 for r in range(count)], w + panel * columns * step
-        totals, sums = _zeros(k, count), _zeros(k, count)
-        for start in k.range(0, columns, RUN):
-            _clear(k, sums)
-            for i in k.range(start, k.min(start + RUN, columns)):
-                registers = [k.floats(weights + i * step + j * k.lanes * SIZES[dtype], dtype) for j in (0, 1)]
-                _multiply_add(k, sums, registers, [a + i * 4 for a in at])
-            for total, s in zip(totals, sums, strict=True):
-                total.set(total.get() + s.get())
-        return totals
+        return dense_sums(k, [x + (first + r) * columns * 4 for r in range(count)], w + panel * columns * step, columns, dtype)
 
     each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype))
+
+
+def dense_sums(k: Lanes, at: list[Val], weights: Val, columns: Val, dtype: str) -> list[Var]:
+    """The products of activation rows with one panel [columns][R]: registers 0 and 1 of each row's outputs."""
+    totals, sums, size = _zeros(k, len(at)), _zeros(k, len(at)), SIZES[dtype]
+    for start in k.range(0, columns, RUN):
+        _clear(k, sums)
+        for i in k.range(start, k.min(start + RUN, columns)):
+            registers = [k.floats(weights + (i * 2 + j) * k.lanes * size, dtype) for j in (0, 1)]
+            _multiply_add(k, sums, registers, [a + i * 4 for a in at])
+        for total, s in zip(totals, sums, strict=True):
+            total.set(total.get() + s.get())
+    return totals
 
 
 @kernel("x sums w bias n blocks big small panels chunk -> y")
@@ -51,21 +55,26 @@ def linear_blocks(k: Lanes, x: Val, sums: Val, w: Val, bias: Val, n: Val, blocks
                   y: Val, *, kind: str, bias_dtype: str, rows: int) -> None:  # fmt: skip
     """y = x w^T + bias, w in panels of a block format; `sums` are x's sums over the values that share an offset (`part_sums`)."""
     layout = layout_of(kind)
-    parts = layout.subs * layout.parts
+    size = layout.block_bytes(k)
 
     def tile(count: int, first: Val, panel: Val) -> list[Var]:
-        totals = _zeros(k, count)
-        for b in k.range(blocks):
-            at = [x + ((first + r) * blocks + b) * (layout.block * 4) for r in range(count)]
-            offsets = [sums + ((first + r) * blocks + b) * (parts * 4) for r in range(count)]
-            block = w + (panel * blocks + b) * layout.block_bytes(k)
-            heads = [layout.read_head(k, block, j) for j in (0, 1)]
-            for s in k.range(layout.subs):
-                sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
-                _sub(k, layout, totals, sub, heads, [a + s * 128 for a in at], [o + s * (layout.parts * 4) for o in offsets])
-        return totals
+        return block_sums(k, layout, x, sums, [first + r for r in range(count)], w + panel * blocks * size, blocks)
 
     each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype))
+
+
+def block_sums(k: Lanes, layout: Layout, x: Val, sums: Val, rows: list[Val], panel: Val, blocks: Val) -> list[Var]:
+    """The products of rows of x with one panel of blocks: registers 0 and 1 of each row's outputs."""
+    parts, totals = layout.subs * layout.parts, _zeros(k, len(rows))
+    for b in k.range(blocks):
+        at = [x + (row * blocks + b) * (layout.block * 4) for row in rows]
+        offsets = [sums + (row * blocks + b) * (parts * 4) for row in rows]
+        block = panel + b * layout.block_bytes(k)
+        heads = [layout.read_head(k, block, j) for j in (0, 1)]
+        for s in k.range(layout.subs):
+            sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
+            _sub(k, layout, totals, sub, heads, [a + s * 128 for a in at], [o + s * (layout.parts * 4) for o in offsets])
+    return totals
 
 
 def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list[Val]], at: list[Val], offsets: list[Val]) -> None:
@@ -133,23 +142,24 @@ def exact(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor
         return out
     bias, bias_dtype = readable_bias(p, bias)
     t = tiling(p, rows_of(x), panels.rows)
-    tail: list[Word] = [bias, panels.rows, _steps(panels), t.big, t.small, t.panels, t.chunk, out]
+    tail: list[Word] = [bias, panels.rows, steps_of(panels), t.big, t.small, t.panels, t.chunk, out]
     work = x.size * panels.rows // 8
     if not isinstance(weight.dtype, BlockFormat):
         p.launch(linear_dense, [x, panels.data, *tail], work, dtype=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     else:
         layout = layout_of(panels.kind)
-        sums = kept(x, (p, layout.width), partial(_sums, p, x, layout.width)) if layout.offsets else None
+        sums = kept(x, (p, layout.width), partial(sums_of, p, x, layout.width)) if layout.offsets else None
         p.launch(linear_blocks, [x, sums, panels.data, *tail], work, kind=panels.kind, bias_dtype=bias_dtype, rows=t.rows)
     return out
 
 
-def _steps(panels: Panels) -> int:
+def steps_of(panels: Panels) -> int:
     """Columns of a dense weight, blocks of a quantised one."""
     return panels.columns if panels.kind in SIZES else panels.columns // layout_of(panels.kind).block
 
 
-def _sums(p: Portable, x: Tensor, width: int) -> Tensor:
+def sums_of(p: Portable, x: Tensor, width: int) -> Tensor:
+    """The sums of contiguous x over each `width` neighbours."""
     sums = empty(HOST, (x.size // width,))
     p.launch(part_sums, [x, sums.size, sums], x.size, width=width)
     return sums

@@ -106,7 +106,7 @@ def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big
 
     expand: a panel's codes are first written out as bytes, into the thread's own `room` bytes of `codes`, for the many tiles to read."""
     layout = layout_of(kind)
-    size, mine, run = activation_bytes(k, layout), codes + k.thread * room, GROUPS * 2 * k.width
+    mine, run = codes + k.thread * room, run_bytes(k)
 
     def prepare(panel: Val) -> None:
         for b in k.range(blocks):
@@ -117,20 +117,33 @@ def linear_rounded(k: Lanes, q: Val, w: Val, bias: Val, n: Val, blocks: Val, big
                     k.store(target, layout.read_quad(k, block + s * layout.sub_bytes(k), g, j))
 
     def tile(count: int, first: Val, panel: Val) -> list[Var]:
-        totals = [k.var(k.const(0.0)) for _ in range(2 * count)]
-        for t in totals:
-            t.set(k.const(0.0))
-        for b in k.range(blocks):
-            at = [q + ((first + r) * blocks + b) * (layout.subs * size) for r in range(count)]
-            block = w + (panel * blocks + b) * layout.block_bytes(k)
-            heads = [layout.read_head(k, block, j) for j in (0, 1)]
-            for s in k.range(layout.subs):
-                sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
-                expanded = mine + (b * layout.subs + s) * run if expand else None
-                _sub(k, layout, totals, sub, heads, [a + s * size for a in at], expanded)
-        return totals
+        rows = [first + r for r in range(count)]
+        return rounded_sums(k, layout, q, rows, w + panel * blocks * layout.block_bytes(k), blocks, mine if expand else None)
 
     each_tile(k, rows, big, small, panels, chunk, tile, Output(y, n, bias, bias_dtype), prepare if expand else None)
+
+
+def run_bytes(k: Lanes) -> int:
+    """Bytes of 32 columns of a panel as codes of a byte."""
+    return GROUPS * 2 * k.width
+
+
+def rounded_sums(
+    k: Lanes, layout: Layout, q: Val, rows: list[Val], panel: Val, blocks: Val, expanded: Val | None = None
+) -> list[Var]:
+    """The products of rows of activation blocks with one panel (whose codes may have been written out as bytes): registers 0 and 1 of each
+    row's outputs."""
+    size = activation_bytes(k, layout)
+    totals = [k.var(k.const(0.0)) for _ in range(2 * len(rows))]
+    for b in k.range(blocks):
+        at = [q + (row * blocks + b) * (layout.subs * size) for row in rows]
+        block = panel + b * layout.block_bytes(k)
+        heads = [layout.read_head(k, block, j) for j in (0, 1)]
+        for s in k.range(layout.subs):
+            sub = block + layout.head_bytes(k) + s * layout.sub_bytes(k)
+            written = None if expanded is None else expanded + (b * layout.subs + s) * run_bytes(k)
+            _sub(k, layout, totals, sub, heads, [a + s * size for a in at], written)
+    return totals
 
 
 def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list[Val]], at: list[Val], expanded: Val | None) -> None:
@@ -181,7 +194,7 @@ def rounded(p: Portable, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tens
     if not out.size:
         return out
     bias, bias_dtype = readable_bias(p, bias)
-    q = kept(x, (p, panels.kind), partial(_round_all, p, x, panels.kind))
+    q = kept(x, (p, panels.kind), partial(round_all, p, x, panels.kind))
     t = tiling(p, rows_of(x), panels.rows)
     expand = layout.planes != (8,) and t.big + t.small >= MANY
     room = panels.columns * 2 * p.isa.lanes if expand else 0
@@ -196,7 +209,8 @@ def _bytes_for(isa: Isa, kind: str) -> int:
     return activation_bytes(Lanes("sizes", isa), layout_of(kind))
 
 
-def _round_all(p: Portable, x: Tensor, kind: str) -> Tensor:
+def round_all(p: Portable, x: Tensor, kind: str) -> Tensor:
+    """Contiguous x as activation blocks for a weight's layout."""
     blocks = x.size // 32
     q = empty(HOST, (blocks * _bytes_for(p.isa, kind),), np.uint8)
     p.launch(round_activations, [x, blocks, q], x.size * 4, kind=kind)

@@ -23,16 +23,20 @@ LAST = 0x7FFFFFFF  # an index behind all others
 def shares(k: Lanes, x: Val, width: Val, rows: Val, y: Val, *, logarithm: bool) -> None:
     """softmax, or log_softmax, of contiguous float32 rows."""
     for row in k.share(rows):
-        at, to = x + row * width * 4, y + row * width * 4
-        top = _finite_top(k, _top(k, at, width))
-        total = k.var(k.const(0.0))
-        total.set(0.0)
-        for i, count in k.vectors(width):
-            e = maths.exp(k, k.floats(at + i * 4, "float32", count) - k.splat(top))
-            total.set(total.get() + (e if count is None else k.where(k.first(count), e)))
-            if not logarithm:
-                k.put(to + i * 4, e, "float32", count)
-        _finish(k, at, to, width, top, k.hsum(total.get()), logarithm)
+        shares_of(k, x + row * width * 4, y + row * width * 4, width, logarithm)
+
+
+def shares_of(k: Lanes, at: Val, to: Val, width: Val, logarithm: bool = False) -> None:
+    """softmax, or log_softmax, of one row."""
+    top = _finite_top(k, _top(k, at, width))
+    total = k.var(k.const(0.0))
+    total.set(0.0)
+    for i, count in k.vectors(width):
+        e = maths.exp(k, k.floats(at + i * 4, "float32", count) - k.splat(top))
+        total.set(total.get() + (e if count is None else k.where(k.first(count), e)))
+        if not logarithm:
+            k.put(to + i * 4, e, "float32", count)
+    _finish(k, at, to, width, top, k.hsum(total.get()), logarithm)
 
 
 def _finish(k: Lanes, at: Val, to: Val, width: Val, top: Val, total: Val, logarithm: bool) -> None:

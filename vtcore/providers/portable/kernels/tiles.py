@@ -52,11 +52,11 @@ def each_tile(k: Lanes, rows: int, big: Val, small: Val, panels: Val, chunk: Val
         if prepare is not None:
             prepare(panel)
         for t in k.range(big):
-            out.store(k, tile(rows, t * rows, panel), t * rows, panel)
+            out.store(k, tile(rows, t * rows, panel), [t * rows + r for r in range(rows)], panel)
         if rows > 1:
             for t in k.range(small):
                 first = big * rows + t * (rows - 1)
-                out.store(k, tile(rows - 1, first, panel), first, panel)
+                out.store(k, tile(rows - 1, first, panel), [first + r for r in range(rows - 1)], panel)
 
 
 class Output(NamedTuple):
@@ -67,23 +67,23 @@ class Output(NamedTuple):
     bias: Val
     bias_dtype: str
 
-    def store(self, k: Lanes, sums: Sequence[Var], first: Val, panel: Val) -> None:
-        """Store a tile's sums; of the last panel only the columns that exist."""
+    def store(self, k: Lanes, sums: Sequence[Var], rows: Sequence[Val], panel: Val) -> None:
+        """Store a tile's sums in these rows of y; of the last panel only the columns that exist."""
         column = panel * (2 * k.lanes)
         with k.either(column + 2 * k.lanes <= self.n) as (whole, part):
             with whole:
-                self._store(k, sums, first, column, [None, None])
+                self._store(k, sums, rows, column, [None, None])
             with part:
-                self._store(k, sums, first, column, [k.clamp(self.n - column - j * k.lanes, 0, k.lanes) for j in (0, 1)])
+                self._store(k, sums, rows, column, [k.clamp(self.n - column - j * k.lanes, 0, k.lanes) for j in (0, 1)])
 
-    def _store(self, k: Lanes, sums: Sequence[Var], first: Val, column: Val, counts: Sequence[Val | None]) -> None:
+    def _store(self, k: Lanes, sums: Sequence[Var], rows: Sequence[Val], column: Val, counts: Sequence[Val | None]) -> None:
         for j, count in enumerate(counts):
             place = column + j * k.lanes
             bias = k.var(k.const(0.0))
             bias.set(0.0)
             with k.when(self.bias > 0):
                 bias.set(k.floats(self.bias + place * SIZES[self.bias_dtype], self.bias_dtype, count))
-            for r in range(len(sums) // 2):
+            for r, row in enumerate(rows):
                 total = sums[2 * r + j].get()
-                address = self.y + ((first + r) * self.n + place) * 4
+                address = self.y + (row * self.n + place) * 4
                 k.put(address, total + bias.get(), "float32", count)
