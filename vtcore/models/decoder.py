@@ -12,7 +12,7 @@ from vtcore.models.batch import Batch, Output, Step
 from vtcore.models.config import ModelConfig
 from vtcore.models.facts import Survey
 from vtcore.models.fields import Json
-from vtcore.models.names import Dialect, Names, Rows, Stored, Values
+from vtcore.models.names import Dialect, Names, Rows, Stored, StoredExperts, Values
 from vtcore.models.network import Attach, Network
 from vtcore.models.registry import architecture
 from vtcore.models.rope import HeldRope, make_rope
@@ -94,7 +94,9 @@ class Decoder(Network):
                 continue
             owner = self.top_weights if use.layer is None else layers[use.layer]
             value = getattr(owner, use.name)
-            yield use.op, getattr(value, use.part) if use.part else value
+            value = getattr(value, use.part) if use.part else value
+            for one in value if isinstance(value, tuple) else (value,):
+                yield use.op, one
 
     def begin(self, batch: Batch, cache: Cache) -> Step:
         """What is computed once and read by every layer: the angles of each kind of rope."""
@@ -163,6 +165,7 @@ __all__ = [
     "Rows",
     "Step",
     "Stored",
+    "StoredExperts",
     "Values",
     "architecture",
     "flat",

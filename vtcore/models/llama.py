@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from vtcore.models.decoder import Array, Decoder, Layer, Names, Param, Step, architecture, flat, heads
 from vtcore.models.fields import Json
+from vtcore.models.registry import ARCHITECTURES, find
 from vtcore.ops import add, rms_norm
 
 
@@ -16,6 +17,11 @@ class Llama(Decoder):
         **{n: f"self_attn.{n}" for n in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")},
         **{n: f"mlp.{n}" for n in ("gate_proj", "up_proj", "down_proj")},
     }
+
+    @classmethod
+    def variant(cls, raw: Json) -> type[Decoder]:
+        experts = cls is Llama and raw.get("num_experts")  # what GGUF calls llama may be a Mixtral
+        return find(["MixtralForCausalLM"], ARCHITECTURES) if experts else cls  # type: ignore[return-value]
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         x = add(x, self.attend(w, self.norm(x, w.input_layernorm), step))

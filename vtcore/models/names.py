@@ -71,6 +71,11 @@ class Stored:
     bare: bool = False  # an array, whatever its name ends in
 
 
+class StoredExperts(Stored):
+    """The same matrix of every expert: a path with {} stands for one tensor each, another for one tensor [E, ...]. The fix is one of each
+    expert's matrix."""
+
+
 Names = dict[str, Stored | str]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
 from vtcore.models.names import Stored
-from vtcore.models.weights import Outlines, Param, Raw
+from vtcore.models.weights import Outlines, Param, Raw, Stack
 from vtcore.tensor import Tensor
 
 
@@ -40,6 +40,11 @@ class Standing(Outlines):
         if shape is None:
             raise Left
         return Param(Tensor(Storage(0), shape, np.dtype(np.float32)))
+
+    def without(self, path: str) -> Stack:
+        """The part of the forward that asks can't go on."""
+        self.missing.append(path)
+        raise Left
 
 
 def likely_shape(name: str, c: ModelConfig) -> tuple[int, ...] | None:

@@ -62,8 +62,8 @@ class _Look:
     def hear(self, named: Named, name: str, value: Any) -> Any:
         """Note each weight as it is read."""
         index = named.index if isinstance(named, Layer) else None
-        parts = {"weight": value.weight, "bias": value.bias} if isinstance(value, Param) else {"": value}
-        for part, t in parts.items():
+        parts = [("weight", value.weight), ("bias", value.bias)] if isinstance(value, Param) else [("", t) for t in several(value)]
+        for part, t in parts:
             if isinstance(t, Tensor):
                 self.held[t.storage] = (index, name, part)
                 self.formats[str(t.dtype)] += t.nbytes
@@ -75,7 +75,7 @@ class _Look:
 
     def run(self, op: Op, call: Call) -> Any:
         """One op on the null provider."""
-        tensors = [t for v in call.values() for t in (v if isinstance(v, (list, tuple)) else (v,)) if isinstance(t, Tensor)]
+        tensors = [t for v in call.values() for t in several(v) if isinstance(t, Tensor)]
         self.uses |= {(*self.held[t.storage], op.name): Use(*self.held[t.storage], op) for t in tensors if t.storage in self.held}
         own = [self.weights.origin[t.storage] for t in tensors if t.storage in self.weights.origin]
         given = {t.storage for t in tensors}
@@ -146,6 +146,11 @@ class _Look:
 
 
 NULL = Null("null")
+
+
+def several(value: Any) -> Iterable[Any]:
+    """The members of a sequence; a value alone."""
+    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def tiny_batch(cache: Cache) -> Batch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, takewhile
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -14,9 +14,9 @@ from vtcore import tensor
 from vtcore.errors import CheckpointError, TensorNamesError
 from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
-from vtcore.models.names import Dialect, Fix, Host, Names, Stored, Values, outline
+from vtcore.models.names import Dialect, Fix, Host, Names, Stored, StoredExperts, Values, outline
 from vtcore.op import Op
-from vtcore.ops import linear, linear_q8
+from vtcore.ops import experts, experts_q8, linear, linear_q8
 from vtcore.quant.blocks import BlockFormat, Blocks, as_float32
 from vtcore.signature import FLOATS
 from vtcore.tensor import Tensor
@@ -30,6 +30,9 @@ class Raw(Protocol):
     @property
     def dtype(self) -> Any: ...
     def load(self) -> Any: ...
+
+
+Stack = Tensor | tuple[Tensor, ...]  # the matrices of all experts: [E, N, K], or one by one
 
 
 @dataclass(eq=False)
@@ -54,9 +57,11 @@ class Weights:
         self.notes: dict[str, None] = {}  # what a user should know of how these weights are read
         self.origin: WeakKeyDictionary[Storage, str] = WeakKeyDictionary()
 
-    def read(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Tensor:
-        """What a forward calls `name`: a Param for `path.weight`, a Tensor for a bare `path`."""
+    def read(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Param | Stack:
+        """What a forward calls `name`: a Param for `path.weight`, a Tensor for a bare `path`, a Stack for experts."""
         path = prefix + stored.path
+        if isinstance(stored, StoredExperts):
+            return self.experts(name, stored, prefix, config)
         if "{}" in path:
             return self.stacked(name, stored, prefix, config)
         if path + ".weight" in self.tensors:
@@ -76,6 +81,28 @@ class Weights:
         self.origin[made.storage] = names[0]
         return Param(made)
 
+    def experts(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Stack:
+        """Each expert's matrix where the checkpoint has it: nothing is copied together."""
+        count, paths = config.num_experts, [f"{prefix}{stored.path}.weight", prefix + stored.path]
+        if "{}" in stored.path and count <= len(self.tensors):
+            return tuple(self.expert(name, replace(stored, path=stored.path.format(e)), prefix, config) for e in range(count))
+        whole = next((p for p in paths if p in self.tensors), None)
+        if whole is None:
+            return self.without(paths[0].format(0))
+        shape = self.tensors[whole].shape
+        if len(shape) != 3 or shape[0] != count:
+            raise CheckpointError(f"{whole} is {list(shape)}; it must have three axes, the first of {count}: the config's number of experts")
+        if stored.fix is None:
+            return self.tensor(whole, None, config)
+        return tuple(self.tensor(whole, stored.fix, config, e) for e in range(count))
+
+    def expert(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Tensor:
+        """One expert's matrix."""
+        value = self.read(name, Stored(stored.path, stored.fix, bare=True), prefix, config)
+        made = value.weight if isinstance(value, Param) else value
+        assert isinstance(made, Tensor), "only stacks are tuples"
+        return made
+
     def bias(self, path: str, stored: Stored, config: ModelConfig) -> Tensor | None:
         """The bias beside a weight, if there is one."""
         if path + ".bias" not in self.tensors:
@@ -87,17 +114,28 @@ class Weights:
         path = prefix + stored.path
         raise TensorNamesError(f"the checkpoint has neither {path}.weight nor {path}")
 
+    def without(self, path: str) -> Stack:
+        """What to do about experts that aren't there."""
+        raise TensorNamesError(f"the checkpoint has no {path}")
+
+    def mixing(self, *stacks: Stack) -> Op:
+        """How to multiply by experts: with 8-bit activations where that was asked for and all their formats allow it."""
+        formats = {m.dtype for s in stacks for m in (s if isinstance(s, tuple) else (s,))}
+        coded = all(isinstance(f, BlockFormat) and f.codes for f in formats)
+        return experts_q8 if self.numerics == "fast" and coded else experts
+
     def projection(self, weight: Tensor) -> Op:
         """How to multiply by it: with 8-bit activations where that was asked for and its format allows it."""
         format_ = weight.dtype
         return linear_q8 if self.numerics == "fast" and isinstance(format_, BlockFormat) and format_.codes else linear
 
-    def tensor(self, name: str, fix: Fix | None, config: ModelConfig) -> Tensor:
-        """One tensor in the form that the forward reads, and remembered as read."""
+    def tensor(self, name: str, fix: Fix | None, config: ModelConfig, part: int | None = None) -> Tensor:
+        """One tensor (or the part-th of those stacked in it) in the form that the forward reads, and remembered as read."""
         raw = self.tensors[name]
         self.used.add(name)
         try:
             value = _usable(self.load(raw))
+            value = value if part is None else value[part]
             value = fix(value, config) if fix else value
         except (ValueError, IndexError) as e:
             raise CheckpointError(
