@@ -18,15 +18,16 @@ ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_pro
 BIASES = {"attention_bias": ATTENTION, "qkv_bias": ATTENTION[:3], "mlp_bias": MLP}  # which weights have one if a flag is true
 NUMBERS = (
     "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
-    "alibi_bias_max",
+    "alibi_bias_max", "routed_scaling_factor",
 )  # fmt: skip
 INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
-    "num_ln_in_parallel_attn",
+    "num_ln_in_parallel_attn", "n_group", "topk_group", "moe_intermediate_size",
 )  # fmt: skip
-COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input")  # that may be none
+COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok")  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
+    "norm_topk_prob",
 )  # fmt: skip
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
 OURS = {"num_key_value_heads": "kv_heads", "num_attention_heads": "heads", "head_dim": "head_dim"}

@@ -24,7 +24,10 @@ WORDS = {
     "final_logit_softcapping": "final_logit_softcapping", "attention.scale": "attention_multiplier",
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
     "rope.freq_base": "rope_theta", "rope.freq_base_swa": "rope_local_base_freq", "use_parallel_residual": "use_parallel_residual",
-    "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
+    "expert_count": "num_experts", "expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_group_count": "n_group", "expert_group_used_count": "topk_group", "expert_weights_scale": "routed_scaling_factor",
+    "expert_weights_norm": "norm_topk_prob", "leading_dense_block_count": "first_k_dense_replace",
+    "interleave_moe_layer_step": "decoder_sparse_step", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
 }  # fmt: skip
 PER_LAYER = {"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size"}
 SCALING = {

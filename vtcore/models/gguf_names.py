@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vtcore.models.config import ModelConfig
-from vtcore.models.fused import QKV, STACKED
+from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
 from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned
 from vtcore.models.network import Network
@@ -16,7 +16,9 @@ PATHS = {  # by the forward's name
     "embed_tokens": "token_embd", "embed_positions": "position_embd", "embed_norm": "token_embd_norm", "norm": "output_norm",
     "lm_head": "output", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "o_proj": "attn_output",
     **{f"{n}_proj": f"attn_{n}" for n in "qkv"}, **{f"{n}_norm": f"attn_{n}_norm" for n in "qk"},
-    **{f"{n}_proj": f"ffn_{n}" for n in ("gate", "up", "down")},
+    **{f"{n}_proj": f"ffn_{n}" for n in ("gate", "up", "down")}, "router": "ffn_gate_inp", "router_bias": "exp_probs_b.bias",
+    **{f"experts_{n}": f"ffn_{n}_exps" for n in ("gate", "up", "down")}, "shared_switch": "ffn_gate_inp_shexp",
+    **{f"shared_{n}": f"ffn_{n}_shexp" for n in ("gate", "up", "down")},
 }  # fmt: skip
 
 
@@ -57,6 +59,14 @@ DIFFERENCES = {
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),
     **dict.fromkeys(("gemma2", "gemma3"), Difference(FOUR_NORMS, done=frozenset({PLUS_ONE}))),
     **dict.fromkeys(("olmo2", "exaone4", "seed_oss"), Difference(FOUR_NORMS)),
+    "glm4moe": Difference({"post_attention_layernorm": "post_attention_norm"}),
+    "granitemoe": replace(PAIRED, done=frozenset({GATE, UP})),
+    "llama4": Difference(done=frozenset({Turned(), Turned(GATE), Turned(UP)})),
+    "gpt-oss": Difference(
+        {"post_attention_layernorm": "post_attention_norm", "sinks": "attn_sinks"}
+        | {f"experts_{n}_bias": f"ffn_{n}_exps.bias" for n in ("gate", "up", "down")},
+        dict.fromkeys(f"experts_{n}{b}" for n in ("gate", "up", "down") for b in ("", "_bias")),
+    ),
     "internlm2": replace(PAIRED, fixes={**PAIRED.fixes, "v_proj": None}),
     "gpt2": replace(FUSED, done=frozenset({Turned()})),
     "falcon": replace(FUSED, paths={**FUSED.paths, "ln_attn": "attn_norm_2", "ln_mlp": "attn_norm"}),

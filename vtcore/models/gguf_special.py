@@ -49,6 +49,11 @@ def _mistral3(raw: Json, m: Metadata, weights: Weights) -> Json:
     return {"rope_scaling": scaling}
 
 
+def _gpt_oss(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """The converter doesn't write that the range of yarn isn't rounded to whole channels."""
+    return {"rope_scaling": raw["rope_scaling"] | {"truncate": False}}
+
+
 def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Widths of heads by kind of layer; values that are keys are those that aren't there."""
     own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
@@ -69,6 +74,7 @@ READERS: dict[str, Reader] = {
     "olmo2": _olmo2,
     "mistral3": _mistral3,
     "gemma4": _gemma4,
+    "gpt-oss": _gpt_oss,
 }
 
 
