@@ -1,16 +1,19 @@
 """Gemma 4: Gemma 2 with plain norms, no score scale, values normalised, shared caches, an embedding for each layer (E2B, E4B), a scalar on
-each layer's output; layers that see all have wider heads, and (31B) keys as values."""
+each layer's output; layers that see all have wider heads, and (31B) keys as values; experts beside the MLP (26B A4B)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, Stored, architecture, heads
+from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Step, Stored, StoredExperts, Values, architecture, heads
 from vtcore.models.fields import Json
+from vtcore.models.fused import GATE, UP
 from vtcore.models.gemma2 import Gemma2
 from vtcore.models.llama import Llama
+from vtcore.models.mixture import Mixture
 from vtcore.models.per_layer import PerLayer
 from vtcore.models.shared_kv import SharedKV
-from vtcore.ops import mul, rms_norm
+from vtcore.ops import add, embedding, mul, rms_norm, route, scale
 
 
 @architecture("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", gguf=("gemma4",))
@@ -22,6 +25,10 @@ class Gemma4(SharedKV, PerLayer, Gemma2):
         "head_dim": 256, "sliding_window": 512, "sliding_window_pattern": 6, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 256,
         "attention_k_eq_v": False,
     }  # fmt: skip
+
+    @classmethod
+    def variant(cls, raw: Json) -> type[Decoder]:
+        return Gemma4Mixture if raw.get("enable_moe_block") else cls
 
     def layer_config(self, index: int) -> ModelConfig:
         c, rest = super().layer_config(index), self.config.rest
@@ -42,3 +49,34 @@ class Gemma4(SharedKV, PerLayer, Gemma2):
         k = heads(w.k_proj(x), c.head_dim)
         v = k if c.attention_k_eq_v and not c.window else heads(w.v_proj(x), c.head_dim)
         return self.norm(k, w.k_norm), rms_norm(v, None, c.eps)
+
+
+class Gemma4Mixture(Gemma4):
+    """26B A4B: experts beside the MLP, each with norms of its own; they and the router read the residual before the MLP's norm."""
+
+    experts = Mixture.experts
+    only: ClassVar[Json] = {"use_bidirectional_attention": "vision", "hidden_size_per_layer_input": 0}
+    words: ClassVar[Mapping[str, str]] = {"top_k_experts": "num_experts_per_tok"}
+    defaults: ClassVar[Json] = Gemma4.defaults | {"hidden_size_per_layer_input": 0}
+    names: ClassVar[Names] = Gemma4.names | {
+        "router": "router.proj",
+        "router_scale": Stored("router.scale", bare=True),
+        "expert_scale": Stored("router.per_expert_scale", Values(lambda a, c: a.reshape(-1, 1)), bare=True),
+        "experts_gate": StoredExperts("experts.gate_up_proj", GATE),
+        "experts_up": StoredExperts("experts.gate_up_proj", UP),
+        "experts_down": StoredExperts("experts.down_proj"),
+    }
+
+    def layer(self, w: Layer, x: Array, step: Step) -> Array:
+        x = add(x, self.norm(self.attend(w, self.norm(x, w.input_layernorm), step), w.post_attention_layernorm))
+        dense = self.norm(self.mlp(w, self.norm(x, w.pre_feedforward_layernorm), step), w.post_feedforward_layernorm_1)
+        routed = self.experts(w, self.norm(x, w.pre_feedforward_layernorm_2), *self.route(w, x), act="gelu")
+        both = add(dense, self.norm(routed, w.post_feedforward_layernorm_2))
+        return mul(add(x, self.norm(both, w.post_feedforward_layernorm)), w.layer_scalar)
+
+    def route(self, w: Layer, x: Array) -> tuple[Array, Array]:
+        """Weights and numbers of each token's experts, [T, k]."""
+        c = w.config
+        h = scale(mul(rms_norm(x, None, c.eps), w.router_scale), c.hidden**-0.5)
+        weights, ids = route(w.router(h), c.num_experts_per_tok)
+        return mul(weights, embedding(w.expert_scale, ids).reshape(*ids.shape)), ids

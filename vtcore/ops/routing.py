@@ -110,3 +110,39 @@ def _best(choice: Array, k: int, groups: int, keep: int, pairs: bool) -> Array:
 
 def _highest(x: Array, k: int) -> Array:
     return np.argsort(-x, axis=-1, kind="stable")[..., :k]
+
+
+def _sparse_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for t, e, jitter in ((1, 16, 0.01), (5, 16, 0.5), (3, 33, 0.1), (0, 8, 0.01), (7, 2, 2.0)):
+        yield {"logits": normal(rng, t, e, magnitude=3), "jitter": jitter}
+    yield {"logits": rng.integers(-2, 3, (9, 40)).astype(np.float32), "jitter": 0.3}
+    yield {"logits": -np.abs(normal(rng, 3, 24)), "jitter": 0.2}
+    yield {"logits": cut(normal(rng, 3, 24)), "jitter": 0.2}
+    yield from sixteen({"logits": normal(rng, 3, 24), "jitter": 0.2})
+
+
+def _sparse_errors() -> Iterator[tuple[Call, str]]:
+    yield {"logits": ones(2, 1), "jitter": 0.01}, "logits has 1 experts; two are chosen"
+    yield {"logits": ones(2, 8), "jitter": 0.0}, "jitter is 0.0; it must be over 0"
+
+
+def _sparse_rules(logits: Array, jitter: float) -> str | None:
+    return first(unless(logits.shape[-1] > 1, f"logits has {logits.shape[-1]} experts; two are chosen"), positive(jitter=jitter))
+
+
+@op("logits[T E] -> [T 2], [T 2]:i", samples=_sparse_samples, errors=_sparse_errors, tolerance=WEIGHTS, check=_sparse_rules)
+def route_sparse(logits: Array, jitter: float) -> tuple[Array, Array]:
+    """Weights [T 2] and numbers [T 2] of the two best experts of each token, each weighed among those that come near it alone.
+
+    logits [T E]. A logit x is near the best one b where (b - x) / max(|x|, b) <= 2 * jitter; the weight is b's share of the softmax over
+    those. For the second expert the first is left out. Ties go to the lower number. SparseMixer-v2, Liu and others, 2024 (Phi 3.5 MoE)."""
+    x, left = wide(logits), wide(logits)
+    weights, ids = np.zeros((len(x), 2)), np.zeros((len(x), 2), np.int32)
+    rows = np.arange(len(x))
+    for j in range(2):
+        ids[:, j] = _highest(left, 1)[:, 0]
+        best = left[rows, ids[:, j]][:, None]
+        near = ~((best - x) / np.maximum(np.abs(x), best) > 2 * jitter)
+        weights[:, j] = 1 / np.where(near, np.exp(left - best), 0).sum(-1)
+        left[rows, ids[:, j]] = -np.inf
+    return narrow(weights), ids

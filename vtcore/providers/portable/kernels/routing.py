@@ -129,8 +129,50 @@ def _weigh(k: Lanes, scores: Val, weights: Val, ids: Val, top: int, renormalise:
         k.put_number(weights + j * 4, (v / (total + 1e-20) if renormalise else v) * scale)
 
 
+@kernel("logits experts rows twice:f -> weights ids")
+def routed_sparsely(k: Lanes, logits: Val, experts: Val, rows: Val, twice: Val, weights: Val, ids: Val) -> None:
+    """The two best of each row, each weighed among those that come near it."""
+    for row in k.share(rows):
+        at, taken = logits + row * experts * 4, k.var(k.lift(-1, I32))
+        taken.set(-1)
+        for j in (0, 1):
+            found, top = _best_but(k, at, experts, taken.get())
+            total = k.var(k.const(0.0))
+            total.set(0.0)
+            for i, count in k.vectors(experts):
+                v, x = _left(k, at, i, count, taken.get())
+                near = (k.splat(top) - x) / k.max(k.abs(x), k.splat(top)) > k.splat(twice)
+                total.set(total.get() + k.select(near, k.const(0.0), maths.exp(k, v - k.splat(top))))
+            k.put_number(weights + (row * 2 + j) * 4, k.lift(1.0, F32) / k.hsum(total.get()))
+            k.store(ids + (row * 2 + j) * 4, found)
+            taken.set(found)
+
+
+def _left(k: Lanes, at: Val, i: Val, count: Val | None, taken: Val) -> tuple[Val, Val]:
+    """A register of logits, -inf for the one that is taken and behind the last; and as they are."""
+    x = k.floats(at + i * 4, "float32", count)
+    gone = (k.splat(i.cast("trunc", I32)) + k.iota()).eq(k.splat(taken))
+    v = k.select(gone, k.const(float("-inf")), k.select(x.unordered(), k.const(float("-inf")), x))
+    return v if count is None else k.where(k.first(count), v, float("-inf")), x
+
+
+def _best_but(k: Lanes, at: Val, experts: Val, taken: Val) -> tuple[Val, Val]:
+    """The lowest number of the largest logit that isn't taken, and that logit."""
+    best, where = k.var(k.const(float("-inf"))), k.var(k.ints(LAST))
+    best.set(float("-inf"))
+    where.set(LAST)
+    for i, count in k.vectors(experts):
+        best.set(k.max(_left(k, at, i, count, taken)[0], best.get()))
+    top = k.hmax(best.get())
+    for i, count in k.vectors(experts):
+        index = k.splat(i.cast("trunc", I32)) + k.iota()
+        same = _left(k, at, i, count, taken)[0].eq(k.splat(top))
+        where.set(k.min(k.select(same, index, k.ints(LAST)), where.get()))
+    return k.min(k.hmin(where.get()), (experts - 1).cast("trunc", I32)), top
+
+
 def register(p: Portable) -> None:
-    """route."""
+    """route and route_sparse."""
 
     def declines(logits: Tensor, k: int, score: str, bias: Tensor | None, groups: int, keep: int, renormalise: bool, scale: float,
                  chosen: Tensor | None) -> str | None:  # fmt: skip
@@ -150,4 +192,12 @@ def register(p: Portable) -> None:
                 routed, words, logits.size * (k + 8), score=score, top=k, groups=groups, keep=keep, renormalise=renormalise,
                 bias_dtype=dtype if bias is not None else "", chosen_dtype=dtype_of(chosen) if chosen is not None else "",
             )  # fmt: skip
+        return weights, ids
+
+    @p.kernel(ops.route_sparse, declines=lambda logits, jitter: not_float(logits=logits))
+    def route_sparse(logits: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+        tokens, experts = logits.shape
+        weights, ids = empty(HOST, (tokens, 2)), empty(HOST, (tokens, 2), np.int32)
+        if tokens:
+            p.launch(routed_sparsely, [float32_rows(p, logits), experts, tokens, 2 * jitter, weights, ids], 16 * logits.size)
         return weights, ids
