@@ -2,9 +2,9 @@
 
     "x[... K], weight[N K]:w, bias[N]? -> [... N]"
 
-`?` may be None; `*` after the brackets: a sequence of such arrays, or they as one array with an axis more in front; `~` there: its `...` broadcasts with that of the others, by NumPy's
-rule. After the colon the kind: f (the default) float32, float16 or bfloat16; i integers; b bool; w float or quantised blocks. A result
-is float32 unless its kind is i (int32). `()` means no result.
+`?` may be None; `*` after the brackets: a sequence of such arrays, or all in one with an axis more in front; `~` there: its `...`
+broadcasts with that of the others, by NumPy's rule. After the colon the kind: f (the default) float32, float16 or bfloat16; i integers; b
+bool; w float or quantised blocks. A result is float32 unless its kind is i (int32). `()` means no result.
 An axis is a name, a number, an expression of names (A+B, 2*F) or once `...` for any number of axes."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
     "num_ln_in_parallel_attn", "n_group", "topk_group", "moe_intermediate_size",
 )  # fmt: skip
-COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok")  # that may be none
+COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok", "num_nextn_predict_layers")  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
     "norm_topk_prob",

@@ -10,7 +10,7 @@ from vtcore.models.fields import Json
 from vtcore.models.fused import GATE, UP
 from vtcore.models.gemma2 import Gemma2
 from vtcore.models.llama import Llama
-from vtcore.models.mixture import Mixture
+from vtcore.models.mixture import Expert
 from vtcore.models.per_layer import PerLayer
 from vtcore.models.shared_kv import SharedKV
 from vtcore.ops import add, embedding, mul, rms_norm, route, scale
@@ -51,10 +51,9 @@ class Gemma4(SharedKV, PerLayer, Gemma2):
         return self.norm(k, w.k_norm), rms_norm(v, None, c.eps)
 
 
-class Gemma4Mixture(Gemma4):
+class Gemma4Mixture(Expert, Gemma4):
     """26B A4B: experts beside the MLP, each with norms of its own; they and the router read the residual before the MLP's norm."""
 
-    experts = Mixture.experts
     only: ClassVar[Json] = {"use_bidirectional_attention": "vision", "hidden_size_per_layer_input": 0}
     words: ClassVar[Mapping[str, str]] = {"top_k_experts": "num_experts_per_tok"}
     defaults: ClassVar[Json] = Gemma4.defaults | {"hidden_size_per_layer_input": 0}

@@ -26,8 +26,7 @@ WORDS = {
     "rope.freq_base": "rope_theta", "rope.freq_base_swa": "rope_local_base_freq", "use_parallel_residual": "use_parallel_residual",
     "expert_count": "num_experts", "expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size",
     "expert_group_count": "n_group", "expert_group_used_count": "topk_group", "expert_weights_scale": "routed_scaling_factor",
-    "expert_weights_norm": "norm_topk_prob", "leading_dense_block_count": "first_k_dense_replace",
-    "interleave_moe_layer_step": "decoder_sparse_step", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
+    "expert_weights_norm": "norm_topk_prob", "nextn_predict_layers": "num_nextn_predict_layers", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
 }  # fmt: skip
 PER_LAYER = {"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size"}
 SCALING = {
@@ -51,6 +50,10 @@ def as_hf(m: Metadata, weights: Weights) -> tuple[Json, Mapping[str, str]]:
     raw: Json = {word: m[key] for word, key in spelled.items() if key in m}
     layers: int = m.integer(f"{name}.block_count", minimum=1, maximum=LAYERS)
     raw |= _per_layer(m, name, layers) | _windows(m, name, layers)
+    if f"{name}.expert_count" in m:
+        layers -= m.integer(f"{name}.nextn_predict_layers", 0, minimum=0, maximum=layers - 1)
+        routed = [f"blk.{i}.ffn_gate_inp.weight" in weights.tensors for i in range(layers)]
+        raw |= {"num_hidden_layers": layers, "mlp_layer_types": ["sparse" if r else "dense" for r in routed]}
     if (table := weights.tensors.get("token_embd.weight")) is not None and table.shape:
         raw["vocab_size"] = table.shape[0]
     raw["tie_word_embeddings"] = "output.weight" not in weights.tensors

@@ -58,6 +58,7 @@ def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Widths of heads by kind of layer; values that are keys are those that aren't there."""
     own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
     return {
+        "enable_moe_block": "num_experts" in raw,
         "global_head_dim": raw.get("head_dim"),
         "head_dim": m.integer("gemma4.attention.key_length_swa", raw.get("head_dim")),
         "num_kv_shared_layers": m.integer("gemma4.attention.shared_kv_layers", 0),

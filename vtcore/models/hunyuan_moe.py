@@ -1,5 +1,6 @@
 """HunYuan MoE: HunYuan, with experts in place of the MLP, beside a shared one."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vtcore.models.decoder import Names, architecture
@@ -10,6 +11,6 @@ from vtcore.models.mixture import ROUTING, Mixture, each, shared
 
 @architecture("HunYuanMoEV1ForCausalLM", gguf=("hunyuan-moe",))
 class HunYuanMoe(Mixture, HunYuan):
-    words = Mixture.words | {"moe_topk": "num_experts_per_tok"}
+    words: ClassVar[Mapping[str, str]] = {**Mixture.words, "moe_topk": "num_experts_per_tok"}
     defaults: ClassVar[Json] = HunYuan.defaults | ROUTING
     names: ClassVar[Names] = HunYuan.names | each("mlp.experts.{}") | shared("mlp.shared_mlp") | {"router": "mlp.gate.wg"}

@@ -1,6 +1,7 @@
 """Laguna: Qwen 3, with a softplus gate on each head's output (heads differ by layer), and experts chosen by sigmoid and bias beside a
 shared one."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vtcore.models.decoder import Array, Layer, Names, architecture, flat, heads
@@ -14,7 +15,7 @@ from vtcore.ops import mul, softplus
 @architecture("LagunaForCausalLM")
 class Laguna(Mixture, Qwen3):
     score: ClassVar[str] = "sigmoid"
-    words = Mixture.words | {"moe_routed_scaling_factor": "routed_scaling_factor"}
+    words: ClassVar[Mapping[str, str]] = {**Mixture.words, "moe_routed_scaling_factor": "routed_scaling_factor"}
     only: ClassVar[Json] = {"moe_router_logit_softcapping": 0.0, "moe_apply_router_weight_on_input": False}
     defaults: ClassVar[Json] = Qwen3.defaults | ROUTING | {"use_sliding_window": True, "max_window_layers": None}
     names: ClassVar[Names] = (

@@ -1,6 +1,7 @@
 """Llama 4: chunks of attention with rotation and normalised heads, and between them layers that see all, unrotated, with queries that
 grow with position; one expert, that weighs its input, beside a shared one, on some of the layers."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from vtcore.ops import mul, position_growth, rms_norm
 class Llama4(Mixture):
     interleaved: ClassVar[bool] = True
     score: ClassVar[str] = "sigmoid"
-    words = Mixture.words | {"interleave_moe_layer_step": "decoder_sparse_step"}
+    words: ClassVar[Mapping[str, str]] = {**Mixture.words, "interleave_moe_layer_step": "decoder_sparse_step"}
     defaults: ClassVar[Json] = Mixture.defaults | {
         "norm_topk_prob": False, "rms_norm_eps": 1e-5, "rope_theta": 5e5, "attention_chunk_size": 8192, "no_rope_layer_interval": 4,
         "use_qk_norm": True, "attn_temperature_tuning": True, "floor_scale": 8192, "attn_scale": 0.1,

@@ -141,6 +141,13 @@ def _tied_head(found: Loaded, tensors: Mapping[str, RawTensor], notes: dict[str,
     return {head}
 
 
+def _drafts(found: Loaded, checkpoint: Checkpoint) -> set[str]:
+    """Names of the layers behind the last one that guess at further tokens (multi-token prediction)."""
+    last, more = found.config.layers, found.config.rest.get("num_nextn_predict_layers") or 0
+    prefixes = tuple(found.dialect.prefix.format(i) for i in range(last, last + min(more, 16)))
+    return {n for n in checkpoint.tensors if n.startswith(prefixes)} if prefixes else set()
+
+
 def _equal(a: RawTensor, b: RawTensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a.data, b.data)
 
@@ -151,7 +158,10 @@ def _refuse(checkpoint: Checkpoint, found: Loaded, seen: Survey, weights: Weight
     if beside:
         parts = ", ".join(sorted({n.split(".")[0] for n in beside}))
         weights.notes[f"{len(beside)} tensors of other parts are not read: {parts}"] = None
-    known = seen.read | weights.used | set(beside)
+    if drafts := _drafts(found, checkpoint):
+        weights.notes[f"{len(drafts)} tensors of layers that draft tokens are not read"] = None
+    known = seen.read | weights.used | set(beside) | drafts
+    weights.used |= drafts
     unread = [n for n in checkpoint.tensors if n not in known and not any(fnmatch(n, p) for p in BUFFERS)] if seen.whole else []
     sentences = [f"{len(seen.missing)} missing: {listed(seen.missing)}"] if seen.missing else []
     sentences += [f"{len(unread)} that {found.cls.__name__} does not read: {listed(unread)}"] if unread else []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from vtcore.models.decoder import Array, Layer, Names, Step, StoredExperts
+from vtcore.models.decoder import Array, Decoder, Layer, Names, Step, StoredExperts
 from vtcore.models.fields import Json
 from vtcore.models.llama import Llama
 from vtcore.ops import add, route, silu_mul
@@ -26,7 +26,16 @@ ROUTED: Names = {"router": "mlp.gate", **each("mlp.experts.{}")}
 BIASED: Names = {**ROUTED, **shared("mlp.shared_experts"), "router_bias": "mlp.gate.e_score_correction_bias"}
 
 
-class Mixture(Llama):
+class Expert(Decoder):
+    """Layers with experts, whatever else there is."""
+
+    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "silu", **extra: Any) -> Array:
+        """What the chosen experts say, weighed."""
+        stacks = w.experts_gate, w.experts_up, w.experts_down
+        return self.weights.mixing(*stacks)(x, weights, ids, *stacks, act=act, **extra)
+
+
+class Mixture(Expert, Llama):
     """What a family says by its tables: is there a bias for the choice, a shared expert? By config.json: renormalised, scaled, in groups?"""
 
     names: ClassVar[Names] = Llama.names | ROUTED
@@ -42,11 +51,6 @@ class Mixture(Llama):
         out = self.experts(w, x, *self.route(w, x))
         return add(out, self.shared(w, x)) if "shared_up" in self.dialect.names else out
 
-    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "silu", **extra: Any) -> Array:
-        """What the chosen experts say, weighed."""
-        stacks = w.experts_gate, w.experts_up, w.experts_down
-        return self.weights.mixing(*stacks)(x, weights, ids, *stacks, act=act, **extra)
-
     def shared(self, w: Layer, x: Array) -> Array:
         """What the shared expert says."""
         return w.shared_down(silu_mul(w.shared_gate(x), w.shared_up(x)))
@@ -55,6 +59,6 @@ class Mixture(Llama):
         """Weights and numbers of each token's experts, [T, k]."""
         c = w.config
         bias = w.router_bias.reshape(-1) if "router_bias" in self.dialect.names else None
-        return route(
-            w.router(x), c.num_experts_per_tok, self.score, bias, c.n_group, c.topk_group, c.norm_topk_prob, c.routed_scaling_factor
-        )
+        k, groups = c.num_experts_per_tok, (c.n_group, c.topk_group)
+        weights, ids = route(w.router(x), k, self.score, bias, *groups, c.norm_topk_prob, c.routed_scaling_factor)
+        return weights, ids

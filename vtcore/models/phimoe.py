@@ -1,6 +1,5 @@
 """Phi 3.5 MoE: Mixtral with LayerNorm and biases, and two experts, each weighed among those that come near it."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from vtcore.models.decoder import Array, Layer, architecture
@@ -12,10 +11,10 @@ from vtcore.ops import route_sparse
 
 @architecture("PhimoeForCausalLM", "PhiMoEForCausalLM")
 class PhiMoe(Mixtral):
-    words: ClassVar[Mapping[str, str]] = Mixtral.words | {"lm_head_bias": "head_bias"}
     only: ClassVar[Json] = {"num_experts_per_tok": 2}
     defaults: ClassVar[Json] = Mixtral.defaults | {"router_jitter_noise": 0.01}
     norm = LayerNormed.norm
 
     def route(self, w: Layer, x: Array) -> tuple[Array, Array]:
-        return route_sparse(w.router(x), w.config.router_jitter_noise)
+        weights, ids = route_sparse(w.router(x), w.config.router_jitter_noise)
+        return weights, ids

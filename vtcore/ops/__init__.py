@@ -38,6 +38,6 @@ __all__ = [
     "apply_top_k_top_p", "argmax", "attention", "clamp", "concat", "dynamic_angles", "embedding", "experts", "experts_q8", "gelu",
     "gelu_erf_mul", "gelu_mul", "gelu_tanh", "l2_norm", "layer_norm", "linear", "linear_q8", "log_softmax", "mul", "paged_attention",
     "per_head", "place", "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm",
-    "rope_angles", "rotate", "route", "route_sparse", "scale", "sigmoid_mul", "silu", "silu_mul", "softcap", "softmax", "softplus", "swiglu_oai",
-    "top_k", "write_pages", "xielu",
+    "rope_angles", "rotate", "route", "route_sparse", "scale", "sigmoid_mul", "silu", "silu_mul", "softcap", "softmax", "softplus",
+    "swiglu_oai", "top_k", "write_pages", "xielu",
 ]  # fmt: skip

@@ -21,7 +21,9 @@ ACTS = ("silu", "gelu", "oai", "relu2")
 SIGNATURE = (
     "x[T K], weights[T k], ids[T k]:i, gate[N K]*:w?, up[N K]*:w, down[M N]*:w, gate_bias[E N]?, up_bias[E N]?, down_bias[E M]? -> [T M]"
 )
-SUMS = Tolerance({"float32": 1e-4}, "float32 sums of two products, one behind the other, in another order: under 1000 ulp of the row's largest")
+SUMS = Tolerance(
+    {"float32": 1e-4}, "float32 sums of two products, one behind the other, in another order: under 1000 ulp of the row's largest"
+)
 STEPS = Tolerance(
     {"float32": 1e-2},
     "the activation between two products is rounded to 8 bits: a last place of it may move a code by one, 1/127 of a block's largest",
@@ -46,7 +48,13 @@ def _biases(rng: np.random.Generator, e: int, inner: int, out: int) -> Call:
 
 
 def _samples(rng: np.random.Generator) -> Iterator[Call]:
-    for t, k, shape in ((1, 2, (8, 48, 64, 64)), (3, 1, (4, 17, 33, 29)), (0, 2, (3, 8, 8, 8)), (40, 3, (5, 16, 40, 24)), (2, 4, (1, 8, 8, 8))):
+    for t, k, shape in (
+        (1, 2, (8, 48, 64, 64)),
+        (3, 1, (4, 17, 33, 29)),
+        (0, 2, (3, 8, 8, 8)),
+        (40, 3, (5, 16, 40, 24)),
+        (2, 4, (1, 8, 8, 8)),
+    ):
         yield _call(rng, t, k, shape)
     call = _call(rng, 6, 2, (4, 24, 32, 40))
     yield call | {name: list(call[name]) for name in ("gate", "up", "down")}
@@ -94,7 +102,11 @@ def _rules(
     counts = {n: count(v) for n, v in (("gate", gate), ("up", up), ("down", down)) if v is not None}
     each = counts["up"]
     biases = {"gate_bias": gate_bias, "up_bias": up_bias, "down_bias": down_bias}
-    rows = [f"{n} has {b.shape[0]} rows; it must have one for each of {each} experts" for n, b in biases.items() if b is not None and b.shape[0] != each]
+    rows = [
+        f"{n} has {b.shape[0]} rows; it must have one for each of {each} experts"
+        for n, b in biases.items()
+        if b is not None and b.shape[0] != each
+    ]
     shown = ", ".join(f"{n} has {v} experts" if i == 0 else f"{n} {v}" for i, (n, v) in enumerate(counts.items()))
     return first(
         unless(act in ACTS, f"act is {act!r}; it must be silu, gelu, oai or relu2"),
@@ -106,7 +118,7 @@ def _rules(
     )
 
 
-def count(stack: Stack) -> int:
+def count(stack: Any) -> int:
     """How many experts there are."""
     return len(stack) if isinstance(stack, (list, tuple)) else int(stack.shape[0])
 
@@ -157,7 +169,7 @@ def _q8_rules(gate: Stack | None, up: Stack, down: Stack, **other: Any) -> str |
     )
 
 
-def _coded(name: str, stack: Stack) -> str | None:
+def _coded(name: str, stack: Any) -> str | None:
     for dtype in {m.dtype for m in stack} if isinstance(stack, (list, tuple)) else {stack.dtype}:
         if not isinstance(dtype, BlockFormat):
             return f"{name} is {dtype}; it must be quantised (experts takes dense weights)"
@@ -174,8 +186,8 @@ def experts_q8(
 ) -> Array:  # fmt: skip
     """`experts` with the products of linear_q8: what each multiplies is rounded to 8 bits. All matrices are quantised.
 
-    x [T K], weights and ids [T k], gate and up E matrices [N K], down [M N]; gate_bias, up_bias, down_bias, act, alpha, limit and weigh_input
-    as in experts."""
+    x [T K], weights and ids [T k], gate and up E matrices [N K], down [M N]; gate_bias, up_bias, down_bias, act, alpha, limit and
+    weigh_input as in experts."""
     mats, biases = (gate, up, down), (gate_bias, up_bias, down_bias)
     return _mix(linear_q8.reference, x, weights, ids, mats, biases, act, alpha, limit, weigh_input)
 

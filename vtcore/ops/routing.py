@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from vtcore.ops.exact import narrow, shares, sigmoid, wide
 from vtcore.ops.inputs import cut, ints, normal, ones, sixteen, turned
 from vtcore.ops.rules import first, inside, positive, unless
 
-SCORES = {"softmax": shares, "sigmoid": sigmoid, "sqrtsoftplus": lambda x: np.sqrt(np.logaddexp(0, x))}
+SCORES: dict[str, Callable[[Array], Array]] = {"softmax": shares, "sigmoid": sigmoid, "sqrtsoftplus": lambda x: np.sqrt(np.logaddexp(0, x))}
 LEAST = 1e-20  # added to the sum that weights are divided by
 WEIGHTS = Tolerance({"float32": 1e-5}, "float32 exponentials and sums in another order: under 100 ulp of the largest weight of the row")
 
@@ -65,7 +65,7 @@ def _rules(
         unless(1 <= keep <= groups, f"keep is {keep}; it must be from 1 to {groups}, the number of groups"),
         unless(groups == 1 or bias is None or size > 1, "groups of one expert have no best two; with a bias groups must be larger"),
         unless(groups == 1 or k <= keep * size, f"k is {k}; the groups that are kept have {keep * size} experts"),
-        unless(chosen is None or chosen.shape[-1] == k, f"axis k of chosen is {chosen.shape[-1] if chosen is not None else 0}; it must be {k}"),
+        None if chosen is None or chosen.shape[-1] == k else f"axis k of chosen is {chosen.shape[-1]}; it must be {k}",
         inside("chosen", chosen, 0, count),
     )
 
