@@ -49,7 +49,7 @@ def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = Fal
     architecture = next(a for a, text in gguf.MODEL_ARCH_NAMES.items() if text == name)
     names = gguf.get_tensor_name_map(architecture, 16)
     for old, value in made:
-        tensor = old if old.startswith("rope_f") else names.get_name(old, try_suffixes=(".weight", ".bias"))
+        tensor = old if old.startswith(("rope_f", "blk.")) else names.get_name(old, try_suffixes=(".weight", ".bias"))
         if value.ndim > 1 and lossy:
             writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
         elif value.ndim > 1 and kind is not Type.F32:

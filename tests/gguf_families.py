@@ -8,6 +8,8 @@ from typing import Any
 import gguf
 import numpy as np
 
+from tests import gguf_mixtures
+from tests.gguf_mixtures import MIXTURES
 from vtcore.conformance.golden import Golden
 
 Config = dict[str, Any]
@@ -19,11 +21,11 @@ FAMILIES = {
     "SeedOssForCausalLM": "seed_oss", "Ernie4_5ForCausalLM": "ernie4_5", "HunYuanDenseV1ForCausalLM": "hunyuan-dense",
     "NemotronForCausalLM": "nemotron", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee",
     "Ministral3ForCausalLM": "mistral3", "BloomForCausalLM": "bloom", "FalconForCausalLM": "falcon", "MptForCausalLM": "mpt",
-    "Gemma4ForCausalLM": "gemma4",
+    "Gemma4ForCausalLM": "gemma4", **MIXTURES,
 }  # fmt: skip
-PAIRED = {"internlm2", "minicpm", "olmo", "arcee", "mistral3"}  # q and k are permuted
+PAIRED = {"llama", "granitemoe", "internlm2", "minicpm", "olmo", "arcee", "mistral3"}  # q and k are permuted
 FUSED = {"gptneox", "bloom", "falcon"}  # q, k and v, head by head, become all q, all k, all v
-WINDOWED = {"olmo2", "cohere2", "exaone4", "starcoder2", "gemma4"}
+WINDOWED = {"gpt-oss", "olmo2", "cohere2", "exaone4", "starcoder2", "gemma4"}
 EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
 
 
@@ -63,6 +65,7 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     if name in {"olmo2", "exaone4"} and c.get("sliding_window"):
         writer.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
     SPECIAL.get(name, lambda writer, c, s: None)(writer, c, s)
+    gguf_mixtures.add_numbers(writer, name, c)
 
 
 def add_rope(writer: gguf.GGUFWriter, name: str, c: Config, s: Shape) -> None:
@@ -141,7 +144,7 @@ SPECIAL = {
 def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tuple[str, np.ndarray]]:
     """Tensors under the names of transformers, as the package's map knows them; what the file keeps as metadata is written there."""
     c, s = golden.config, Shape(golden.config)
-    weights = golden.weights()
+    weights = gguf_mixtures.changed(golden.weights(), name)
     if name == "apertus":
         weights = xielu(writer, weights, s.layers)
     if name == "stablelm":

@@ -4,11 +4,9 @@ from vtcore.conformance.golden import Golden, goldens
 from vtcore.models.registry import ARCHITECTURES, load_all
 
 load_all()
-PENDING = {  # variants of a registered architecture that are refused by name until they are written
-    "gemma4_26b_a4b": "experts beside the MLP",
-}
+PENDING: dict[str, str] = {}  # variants of a registered architecture that are refused by name until they are written
 ALIASES = {  # names for an architecture that is recorded under another
-    "Ernie4_5_ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration", "MPTForCausalLM",
+    "Ernie4_5_ForCausalLM", "Ernie4_5_MoEForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration", "MPTForCausalLM", "PhiMoEForCausalLM",
     "StableLMEpochForCausalLM", "YiForCausalLM",
 }  # fmt: skip
 ALL = goldens()

@@ -1,5 +1,7 @@
 """The goldens' checkpoints as llama.cpp would hold them: the same tokens, the same logits."""
 
+from dataclasses import replace
+
 import gguf
 import numpy as np
 import pytest
@@ -8,7 +10,8 @@ from tests.conformance.gated import EXACT
 from tests.conformance.test_rules import assert_same_bits
 from tests.gguf_converter import ARCHITECTURES, UNSAID, convert
 from tests.gguf_families import FAMILIES
-from vtcore.conformance.gate import answer, judge
+from tests.gguf_mixtures import FIXED
+from vtcore.conformance.gate import answer, judge, load
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.models.load import load_model
@@ -17,7 +20,7 @@ from vtcore.providers import chain
 
 GOLDENS = [g for g in EXACT if g.architecture in ARCHITECTURES]
 Type = gguf.GGMLQuantizationType
-SAID = [g for g in GOLDENS if g.name not in UNSAID]
+SAID = [g for g in GOLDENS if g.name not in UNSAID and g.name not in FIXED]
 
 
 def opened(golden, path):
@@ -34,6 +37,17 @@ def test_the_same_answers_from_gguf(golden, kind, tmp_path):
     model = opened(golden, convert(golden, tmp_path / "model.gguf", kind))
     verdict = judge(golden, answer(model, golden))
     assert verdict.passed, str(verdict)
+    assert model.weights.unread() == []
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_format_without_a_word_for_a_number_means_the_usual_one(name, tmp_path):
+    golden = Golden.load(FOLDER / f"{name}.json")
+    usual = replace(golden, config=golden.config | FIXED[name])
+    model = opened(usual, convert(usual, tmp_path / "model.gguf"))
+    for r, s in zip(answer(load(usual), usual), answer(model, usual), strict=True):
+        assert r.tokens == s.tokens
+        np.testing.assert_allclose(r.rows, s.rows, atol=golden.tolerance)
     assert model.weights.unread() == []
 
 

@@ -25,6 +25,7 @@ WORDS = {
     "embedding_scale": "embedding_multiplier", "residual_scale": "residual_multiplier", "logit_scale": "logits_scaling",
     "rope.freq_base": "rope_theta", "rope.freq_base_swa": "rope_local_base_freq", "use_parallel_residual": "use_parallel_residual",
     "expert_count": "num_experts", "expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_shared_feed_forward_length": "shared_intermediate_size",
     "expert_group_count": "n_group", "expert_group_used_count": "topk_group", "expert_weights_scale": "routed_scaling_factor",
     "expert_weights_norm": "norm_topk_prob", "nextn_predict_layers": "num_nextn_predict_layers", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
 }  # fmt: skip

@@ -54,6 +54,10 @@ def _gpt_oss(raw: Json, m: Metadata, weights: Weights) -> Json:
     return {"rope_scaling": raw["rope_scaling"] | {"truncate": False}}
 
 
+def _glm4moe(raw: Json, m: Metadata, weights: Weights) -> Json:
+    return {"use_qk_norm": "blk.0.attn_q_norm.weight" in weights.tensors}
+
+
 def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Widths of heads by kind of layer; values that are keys are those that aren't there."""
     own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
@@ -76,6 +80,7 @@ READERS: dict[str, Reader] = {
     "mistral3": _mistral3,
     "gemma4": _gemma4,
     "gpt-oss": _gpt_oss,
+    "glm4moe": _glm4moe,
 }
 
 

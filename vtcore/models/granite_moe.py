@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from vtcore.models.decoder import Names, Stored, StoredExperts, architecture
+from vtcore.models.decoder import Decoder, Names, Stored, StoredExperts, architecture
 from vtcore.models.fields import Json
 from vtcore.models.fused import GATE, UP
 from vtcore.models.granite import Granite
@@ -19,6 +19,10 @@ class GraniteMoe(Mixture, Granite):
         "experts_up": StoredExperts("block_sparse_moe.input_linear", UP),
         "experts_down": StoredExperts("block_sparse_moe.output_linear"),
     }
+
+    @classmethod
+    def variant(cls, raw: Json) -> type[Decoder]:
+        return GraniteMoeShared if raw.get("shared_intermediate_size") else cls  # GGUF has one name for both
 
 
 @architecture("GraniteMoeSharedForCausalLM")
