@@ -43,10 +43,14 @@ class ReadBandwidth:
 
 
 def weight_bytes(engine: Engine) -> int:
-    """Bytes of weights, as they are stored, that a step of one sequence reads: all that an op multiplies by, and a row of each table."""
+    """Bytes of weights, as they are stored, that a step of one sequence reads: all that an op multiplies by, and a row of each table,
+    of experts those that a token goes to."""
     model = engine.runner.model
     assert isinstance(model, Decoder), "an LLM runs a decoder"
-    return sum(w.nbytes // w.shape[0] if op.name == "embedding" else w.nbytes for op, w in model.uses())
+    rest = model.config.rest
+    routed = (rest.get("num_experts_per_tok") or 1) / (rest.get("num_experts") or 1)
+    shares = {"experts": routed, "experts_q8": routed}
+    return sum(w.nbytes // w.shape[0] if op.name == "embedding" else int(w.nbytes * shares.get(op.name, 1)) for op, w in model.uses())
 
 
 def array_bytes() -> int:

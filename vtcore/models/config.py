@@ -22,7 +22,7 @@ NUMBERS = (
 )  # fmt: skip
 INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
-    "num_ln_in_parallel_attn", "n_group", "topk_group", "moe_intermediate_size",
+    "num_ln_in_parallel_attn", "n_group", "topk_group",
 )  # fmt: skip
 COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok", "num_nextn_predict_layers")  # that may be none
 FLAGS = (
@@ -127,6 +127,9 @@ def _check_rest(f: Fields, layers: int) -> None:
         f.integer(key)
     for key in filter(f.has, COUNTS):
         f.integer(key, low=0)
+    if f.has("num_experts") and f.has("num_experts_per_tok") and f.integer("num_experts_per_tok", low=0) > f.integer("num_experts", low=0):
+        few, many = f.name("num_experts"), f.name("num_experts_per_tok")
+        raise ConfigError(f"{f.file}: {many} is {f.raw['num_experts_per_tok']}; it must not be over {few}, {f.raw['num_experts']}")
     for key in FLAGS:
         f.flag(key)
     for key in filter(f.has, SWITCHES):
