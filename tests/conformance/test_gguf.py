@@ -11,7 +11,7 @@ from tests.conformance.test_rules import assert_same_bits
 from tests.gguf_converter import ARCHITECTURES, UNSAID, convert
 from tests.gguf_families import FAMILIES
 from tests.gguf_mixtures import FIXED
-from vtcore.conformance.gate import answer, judge, load
+from vtcore.conformance.gate import Way, answer, judge, load
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.models.load import load_model
@@ -58,7 +58,7 @@ def test_every_gguf_architecture_is_gated():
     assert set(UNSAID) <= {g.name for g in GOLDENS}
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3_six", "phi3"])
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3_six", "phi3", "qwen3_moe"])
 @pytest.mark.parametrize("providers", ["reference", "portable"])
 def test_a_quantised_weight_means_its_values(name, providers, tmp_path):
     """In Q8_0, and in float32 with the same numbers."""
@@ -70,3 +70,15 @@ def test_a_quantised_weight_means_its_values(name, providers, tmp_path):
     for r, s in zip(*runs, strict=True):
         assert r.tokens == s.tokens
         np.testing.assert_allclose(r.rows, s.rows, atol=1e-4)
+
+
+def test_fast_experts_round_what_they_multiply(tmp_path):
+    """experts_q8 where numerics are fast: the same bits each way, and nearly the logits of exact numerics, but where another expert is chosen."""
+    golden = Golden.load(FOLDER / "qwen3_moe.json")
+    path = convert(golden, tmp_path / "model.gguf", Type.Q8_0)
+    exact, fast = (load_model(open_checkpoint(path), numerics=numerics) for numerics in ("exact", "fast"))
+    assert {op.name for op, _ in fast.uses()} >= {"experts_q8"}
+    some, others, third = (answer(m, golden, chain(None), way) for m, way in ((fast, Way.BATCHED), (fast, Way.ALONE), (exact, Way.BATCHED)))
+    assert_same_bits(some, others)
+    for r, s in zip(some, third, strict=True):
+        assert 0 < np.median(np.abs(r.rows[: r.prompt] - s.rows[: r.prompt])) < 0.1

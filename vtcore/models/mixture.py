@@ -9,7 +9,7 @@ from vtcore.models.llama import Llama
 from vtcore.ops import add, route, silu_mul
 
 PARTS = ("gate", "up", "down")
-ROUTING: Json = {"norm_topk_prob": True, "routed_scaling_factor": 1.0, "n_group": 1, "topk_group": 1}
+ROUTING: Json = {"norm_topk_prob": True, "routed_scaling_factor": 1.0}
 
 
 def each(path: str, names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")) -> Names:
@@ -59,6 +59,6 @@ class Mixture(Expert, Llama):
         """Weights and numbers of each token's experts, [T, k]."""
         c = w.config
         bias = w.router_bias.reshape(-1) if "router_bias" in self.dialect.names else None
-        k, groups = c.num_experts_per_tok, (c.n_group, c.topk_group)
+        k, groups = c.num_experts_per_tok, (c.rest.get("n_group") or 1, c.rest.get("topk_group") or 1)
         weights, ids = route(w.router(x), k, self.score, bias, *groups, c.norm_topk_prob, c.routed_scaling_factor)
         return weights, ids

@@ -20,6 +20,7 @@ from vtcore.models.names import Dialect
 from vtcore.models.standing import Left, Standing
 from vtcore.models.weights import Layer, Named, Param
 from vtcore.op import RUNNER, Call, Op
+from vtcore.ops import experts, experts_q8
 from vtcore.providers.null import Null
 from vtcore.tensor import Tensor, of
 
@@ -90,7 +91,7 @@ class _Look:
             self.sources[t.storage] = self.last
             self.live += t.nbytes
             finalize(t.storage, self._gone, t.nbytes)
-        self.peak = max(self.peak, self.live)
+        self.peak = max(self.peak, self.live + _inside(op, call))
         return out
 
     def _gone(self, nbytes: int) -> None:
@@ -146,6 +147,14 @@ class _Look:
 
 
 NULL = Null("null")
+
+
+def _inside(op: Op, call: Call) -> int:
+    """Bytes that an op needs within itself: of experts, the rows between their products, one for each pair of token and expert."""
+    if op not in (experts, experts_q8):
+        return 0
+    first, last = (next(iter(several(call[n]))) for n in ("up", "down"))
+    return 4 * int(call["ids"].size) * (2 * int(first.shape[-2]) + int(last.shape[-2]))
 
 
 def several(value: Any) -> Iterable[Any]:
