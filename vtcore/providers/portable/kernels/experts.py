@@ -1,7 +1,6 @@
 """experts and experts_q8: pairs of tokens and experts sorted by expert, so that each panel of a matrix meets all its rows at once.
 
-Tiles of a few rows, then single rows; the order of additions for a row is that of `linear`, whoever shares its expert. Only experts that are
-asked for are read."""
+The order of additions for a row is that of `linear`, whoever shares its expert. Only experts that are asked for are read."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import I32, I64, Val, Var
 from vtcore.tensor import Tensor, empty, of
 
+TILES = (4, 2, 1)  # rows at once, as long as there are so many
 FORMULAS = {"silu": "silu_mul", "gelu": "gelu_mul", "oai": "swiglu_oai"}
-TILE = 4  # rows of a tile; those that are left go one by one
 
 
 class Stack(NamedTuple):
@@ -104,7 +103,7 @@ def sort_pairs(k: Lanes, ids: Val, pairs: Val, experts: Val, plan: Val, *, dtype
 
 @kernel("x sums plan table bias n steps experts panels chunk share -> y")
 def grouped(k: Lanes, x: Val, sums: Val, plan: Val, table: Val, bias: Val, n: Val, steps: Val, experts: Val, panels: Val, chunk: Val,
-            share: Val, y: Val, *, how: str, kind: str, bias_dtype: str, rows: int) -> None:  # fmt: skip
+            share: Val, y: Val, *, how: str, kind: str, bias_dtype: str, several: bool) -> None:  # fmt: skip
     """y [pairs, n] = x[pair // share] times the matrix of the pair's expert. how: dense, blocks, or rounded (x as activation blocks)."""
     order = plan + (experts * 3 + 2) * 4
     for task in k.claim(k.integer(plan + (experts + 1) * 4) * panels, chunk):
@@ -116,12 +115,11 @@ def grouped(k: Lanes, x: Val, sums: Val, plan: Val, table: Val, bias: Val, n: Va
             pairs = [k.integer(order + (first + r) * 4) for r in range(count)]
             out.store(k, _products(k, how, kind, x, sums, [p // share for p in pairs], w, panel, steps), pairs, panel)
 
-        whole = low + (high - low) // rows * rows
-        for first in k.range(low, whole, rows):
-            tile(first, rows)
-        if rows > 1:
-            for first in k.range(whole, high):
-                tile(first, 1)
+        for count in (TILES if several else TILES[-1:]):
+            whole = low + (high - low) // count * count
+            for first in k.range(low, whole, count):
+                tile(first, count)
+            low = whole
 
 
 def _products(k: Lanes, how: str, kind: str, x: Val, sums: Val, rows: list[Val], w: Val, panel: Val, steps: Val) -> list[Var]:
@@ -171,7 +169,7 @@ def multiply(p: Portable, rounded: bool, x: Tensor, stack: Any, bias: Tensor | N
     chunk = max(1, min(16, panels // (p.team.threads * 4)))
     share = plan.pairs // x.shape[0]
     words: list[Word] = [given, sums, plan.data, table, bias, like.rows, steps_of(like), plan.experts, panels, chunk, share, out]
-    static: dict[str, Static] = {"how": how, "kind": like.kind, "bias_dtype": bias_dtype, "rows": TILE if plan.pairs > plan.experts else 1}
+    static: dict[str, Static] = {"how": how, "kind": like.kind, "bias_dtype": bias_dtype, "several": plan.pairs > plan.experts}
     p.launch(grouped, words, plan.pairs * like.rows * like.columns // 8, **static)
     return out
 
