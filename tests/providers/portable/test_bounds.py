@@ -31,6 +31,10 @@ def at_the_edge(array):
     return copy
 
 
+def several(result):
+    return [r.numpy() for r in result] if isinstance(result, tuple) else [result]
+
+
 def floats(*shape, dtype="float32"):
     return RNG.standard_normal(shape).astype(np.float32).astype(dtype)
 
@@ -39,6 +43,12 @@ def whole_numbers(*values):
     return np.array(values, np.int32)
 
 
+def stack(name):
+    """Four matrices of one format, 64 by 64."""
+    return Blocks(blocks(name, 256, 64).data.reshape(4, 64, -1), blocks(name, 1, 64).dtype)
+
+
+EXPERTS = {"x": floats(7, 37), "weights": floats(7, 2), "ids": RNG.integers(0, 4, (7, 2)).astype(np.int32)}
 EXACT, FAST = ("Q8_0", "Q5_1", "Q3_K", "Q6_K", "IQ4_XS"), ("Q8_0", "Q4_0", "Q2_K", "Q5_K", "IQ2_S")
 CALLS = {
     "odd elementwise": (ops.silu_mul, {"gate": floats(3, 37), "up": floats(3, 37)}),
@@ -69,6 +79,10 @@ CALLS = {
             "until": whole_numbers(17, 18), "scale": 0.2,
         },
     ),
+    "choice of experts": (ops.route, {"logits": floats(3, 37), "k": 5, "bias": floats(37, dtype="bfloat16"), "score": "sigmoid"}),
+    "sparse choice": (ops.route_sparse, {"logits": floats(3, 37), "jitter": 0.1}),
+    "experts": (ops.experts, EXPERTS | {"gate": floats(4, 9, 37), "up": floats(4, 9, 37), "down": floats(4, 5, 9), "up_bias": floats(4, 9)}),
+    "experts in blocks": (ops.experts_q8, EXPERTS | {"x": floats(7, 64), **{n: stack("Q4_0") for n in ("gate", "up", "down")}}),
 }  # fmt: skip
 
 
@@ -78,7 +92,8 @@ def test_arguments_may_end_where_memory_ends(isa, name):
     op, call = CALLS[name]
     guarded = {n: at_the_edge(v) if isinstance(v, (np.ndarray, Blocks)) else v for n, v in call.items()}
     want = run(portable(isa), op, **{n: v.copy() if isinstance(v, np.ndarray) else v for n, v in call.items()})
-    assert run(portable(isa), op, **guarded).tobytes() == want.tobytes()
+    for got, wanted in zip(several(run(portable(isa), op, **guarded)), several(want), strict=True):
+        assert got.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("name", CALLS)
