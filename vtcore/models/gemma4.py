@@ -77,5 +77,5 @@ class Gemma4Mixture(Expert, Gemma4):
         """Weights and numbers of each token's experts, [T, k]."""
         c = w.config
         h = scale(mul(rms_norm(x, None, c.eps), w.router_scale), c.hidden**-0.5)
-        weights, ids = route(w.router(h), c.num_experts_per_tok)
+        weights, ids = route(w.router(h), int(c.num_experts_per_tok))
         return mul(weights, embedding(w.expert_scale, ids).reshape(*ids.shape)), ids

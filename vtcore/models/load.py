@@ -143,7 +143,7 @@ def _tied_head(found: Loaded, tensors: Mapping[str, RawTensor], notes: dict[str,
 
 def _drafts(found: Loaded, checkpoint: Checkpoint) -> set[str]:
     """Names of the layers behind the last one that guess at further tokens (multi-token prediction)."""
-    last, more = found.config.layers, found.config.rest.get("num_nextn_predict_layers") or 0
+    last, more = found.config.layers, int(found.config.rest.get("num_nextn_predict_layers") or 0)
     prefixes = tuple(found.dialect.prefix.format(i) for i in range(last, last + min(more, 16)))
     return {n for n in checkpoint.tensors if n.startswith(prefixes) or re.search(r"(^|\.)mtp[._]", n)} if prefixes else set()
 

@@ -59,6 +59,6 @@ class Mixture(Expert, Llama):
         """Weights and numbers of each token's experts, [T, k]."""
         c = w.config
         bias = w.router_bias.reshape(-1) if "router_bias" in self.dialect.names else None
-        k, groups = c.num_experts_per_tok, (c.rest.get("n_group") or 1, c.rest.get("topk_group") or 1)
+        k, groups = int(c.num_experts_per_tok), [int(c.rest.get(n) or 1) for n in ("n_group", "topk_group")]
         weights, ids = route(w.router(x), k, self.score, bias, *groups, c.norm_topk_prob, c.routed_scaling_factor)
         return weights, ids

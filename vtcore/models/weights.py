@@ -83,7 +83,7 @@ class Weights:
 
     def experts(self, name: str, stored: Stored, prefix: str, config: ModelConfig) -> Stack:
         """Each expert's matrix where the checkpoint has it: nothing is copied together."""
-        count, paths = config.num_experts, [f"{prefix}{stored.path}.weight", prefix + stored.path]
+        count, paths = int(config.num_experts), [f"{prefix}{stored.path}.weight", prefix + stored.path]
         if "{}" in stored.path and count <= len(self.tensors):
             return tuple(self.expert(name, replace(stored, path=stored.path.format(e)), prefix, config) for e in range(count))
         whole = next((p for p in paths if p in self.tensors), None)
