@@ -69,6 +69,11 @@ def test_numbers_of_experts_are_checked(config, words, tmp_path):
     assert words in str(raised.value)
 
 
+def test_scores_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="scoring_func is 'softmax'; Glm4Moe is written for 'sigmoid' alone"):
+        load_model(changed("glm4_moe", tmp_path, scoring_func="softmax"))
+
+
 def test_whole_numbers_may_be_written_with_a_point(tmp_path):
     other = {"n_routed_experts": 8.0, "num_experts_per_tok": 2.0, "n_group": 1.0, "topk_group": 1.0, "num_nextn_predict_layers": 1.0}
     assert len(load_model(changed("glm4_moe", tmp_path, **other)).layers[1].experts_up) == 8

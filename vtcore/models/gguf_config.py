@@ -27,7 +27,8 @@ WORDS = {
     "expert_count": "num_experts", "expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size",
     "expert_shared_feed_forward_length": "shared_intermediate_size",
     "expert_group_count": "n_group", "expert_group_used_count": "topk_group", "expert_weights_scale": "routed_scaling_factor",
-    "expert_weights_norm": "norm_topk_prob", "nextn_predict_layers": "num_nextn_predict_layers", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
+    "expert_weights_norm": "norm_topk_prob", "nextn_predict_layers": "num_nextn_predict_layers",
+    "expert_gating_func": "expert_gating_func", "attention.clamp_kqv": "clip_qkv", "attention.max_alibi_bias": "alibi_bias_max",
 }  # fmt: skip
 PER_LAYER = {"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size"}
 SCALING = {

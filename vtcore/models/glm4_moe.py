@@ -7,12 +7,13 @@ from typing import ClassVar
 from vtcore.models.decoder import Array, Layer, Names, architecture
 from vtcore.models.fields import Json
 from vtcore.models.llama import Llama
-from vtcore.models.mixture import BIASED, Mixture
+from vtcore.models.mixture import BIASED, SIGMOID, Mixture
 
 
 @architecture("Glm4MoeForCausalLM", gguf=("glm4moe",))
 class Glm4Moe(Mixture):
     score: ClassVar[str] = "sigmoid"
+    only: ClassVar[Json] = SIGMOID
     defaults: ClassVar[Json] = Mixture.defaults | {"rms_norm_eps": 1e-5, "partial_rotary_factor": 0.5, "use_qk_norm": False}
     names: ClassVar[Names] = Llama.names | BIASED
     words: ClassVar[Mapping[str, str]] = {**Mixture.words, "attention_bias": "qkv_bias"}

@@ -6,7 +6,7 @@ from vtcore.models.decoder import ModelConfig, Names, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.llama import Llama
 from vtcore.models.mixtral import BLOCK
-from vtcore.models.mixture import Mixture
+from vtcore.models.mixture import SIGMOID, Mixture
 from vtcore.models.olmo2 import Olmo2
 from vtcore.models.rope_config import turning
 
@@ -14,6 +14,7 @@ from vtcore.models.rope_config import turning
 @architecture("MiniMaxM2ForCausalLM", gguf=("minimax-m2",))
 class MiniMaxM2(Mixture):
     score: ClassVar[str] = "sigmoid"
+    only: ClassVar[Json] = SIGMOID
     defaults: ClassVar[Json] = Mixture.defaults | {"head_dim": 128}
     names: ClassVar[Names] = Llama.names | BLOCK | {"router_bias": "block_sparse_moe.e_score_correction_bias"}
     project = Olmo2.project

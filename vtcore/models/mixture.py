@@ -11,6 +11,8 @@ from vtcore.ops import add, route, silu_mul
 PARTS = ("gate", "up", "down")
 ROUTING: Json = {"norm_topk_prob": True, "routed_scaling_factor": 1.0}
 
+SIGMOID: Json = {"scoring_func": "sigmoid", "expert_gating_func": 2}  # what a family with sigmoid scores may be told of them
+
 
 def each(path: str, names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj")) -> Names:
     """Experts that are stored one by one, under a path with {}."""
