@@ -298,7 +298,7 @@ def test_an_option_that_can_have_no_effect_is_refused(make, options, error, word
 
 def test_too_much_is_refused_before_it_is_allocated(tmp_path):
     path, made = random_llama(tmp_path, max_position_embeddings=1 << 20), HOST.made
-    with pytest.raises(OutOfMemoryError, match=r"256\.0 MiB KV cache .* largest max_model_len that fits is"):
+    with pytest.raises(OutOfMemoryError, match=r"256\.0 MiB KV cache in float32 .* largest max_model_len that fits is"):
         LLM(path, providers="reference", memory_limit="200MiB")
     assert HOST.made - made < 1 << 20
 

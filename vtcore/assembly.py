@@ -113,7 +113,7 @@ def _around(
         progress("preparing weights", done, needs.weights)
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
-    cache = Cache(model.specs(), plan.pages, options.block_size, layout=partial(page_order, providers))
+    cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
     plans = Plans(dispatcher if needs.captures else None, plan.captured)
     kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer))
@@ -171,7 +171,8 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
     weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
     repacks = any(type(p).prepare is not Provider.prepare for p in providers)
     captures = capture and dtype is None and any(p.records for p in providers)
-    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures)
+    kept = "float16" if model.weights.numerics == "fast" else "float32"  # as llama.cpp keeps keys and values
+    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept)
 
 
 def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -23,13 +23,14 @@ LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
 @dataclass(frozen=True)
 class Needs:
     """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load. `captures`: whether
-    steps are recorded."""
+    steps are recorded. `cache_dtype`: of keys and values."""
 
     weights: int
     repacked: int
     token_bytes: int  # of results alive at once, for each token of a step
     vocab_size: int
     captures: bool = False
+    cache_dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class MemoryPlan:
     block_size: int
     config: SchedulerConfig
     limit: int | None
+    cache_dtype: str = "float32"
 
     @property
     def total(self) -> int:
@@ -61,7 +63,8 @@ class MemoryPlan:
         yield self.repacked, "weights repacked by the providers"
         yield self.workspace, f"workspace of a step (max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs})"
         yield self.captured, "recorded steps"
-        yield self.kv_cache, f"KV cache (max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size})"
+        cache = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size}"
+        yield self.kv_cache, f"KV cache in {self.cache_dtype} ({cache})"
 
     def __str__(self) -> str:
         limit = "no limit is known" if self.limit is None else f"of {gib(self.limit)} that it may have"
@@ -78,14 +81,14 @@ def plan_memory(
     workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
     captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
     fixed = needs.weights + needs.repacked + workspace + captured
-    page, each = page_bytes(specs, block_size), sequence_pages(specs, config, block_size)
+    page, each = page_bytes(specs, block_size, needs.cache_dtype), sequence_pages(specs, config, block_size)
     zeros = sum(page.values())
     sequence = sum(page[g] * n for g, n in each.items())
     room = config.max_num_seqs if most is None or not sequence else min(config.max_num_seqs, (most - fixed - zeros) / sequence)
     share = max(1.0, room)
     pages = {g: 1 + int(n * share) for g, n in each.items()}
     kv = sum(page[g] * n for g, n in pages.items())
-    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, block_size, config, most)
+    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, block_size, config, most, needs.cache_dtype)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, most - fixed - zeros))
     return plan
@@ -130,7 +133,7 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
 
 def _longest(specs: Mapping[Key, Spec], plan: MemoryPlan, room: int) -> int:
     """The largest max_model_len of which one sequence fits in `room` bytes; 0: none."""
-    page, low, high = page_bytes(specs, plan.block_size), 0, plan.config.max_model_len
+    page, low, high = page_bytes(specs, plan.block_size, plan.cache_dtype), 0, plan.config.max_model_len
     while low < high:
         middle = (low + high + 1) // 2
         each = {s.group: tables_of(s, plan.block_size).most(middle, plan.config.max_num_batched_tokens) for s in specs.values()}
