@@ -23,6 +23,7 @@ NUMBERS = (
 INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
     "num_ln_in_parallel_attn", "n_group", "topk_group",
+    "moe_intermediate_size", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
 )  # fmt: skip
 COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok", "num_nextn_predict_layers")  # that may be none
 FLAGS = (

@@ -86,6 +86,8 @@ def _paged_samples(rng: np.random.Generator) -> Iterator[Call]:
     chosen[1], chosen[2, 0] = -1, -1
     yield base | {"chosen": chosen}
     yield base | {"q": cut(base["q"].reshape(7, 240)).reshape(7, 6, 40), "v_pages": base["k_pages"][..., :24]}
+    latent = paged(rng, tokens=(2, 1), lengths=(5, 40), heads=(16, 1), width=(576, 1), page=16)
+    yield latent | {"v_pages": latent["k_pages"][..., :512]}
     yield base | {n: np.ascontiguousarray(base[n].swapaxes(1, 2)).swapaxes(1, 2) for n in ("k_pages", "v_pages")}
     yield base | {"q": base["q"] * 30}
     for dtype in SIXTEEN:
