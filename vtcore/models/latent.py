@@ -1,4 +1,4 @@
-"""Multi-head latent attention: a token is kept as one narrow vector for all heads, and queries go into its space (absorbed) at every step."""
+"""Multi-head latent attention: a token is kept as one narrow vector for all heads, and queries go into its space (absorbed), always."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
