@@ -56,7 +56,7 @@ def _rules(q: Array, keys: Array, table: Array, starts: Array, lengths: Array, k
         rising("starts", starts, q.shape[0]),
         inside("table", table, 0, keys.shape[0]),
         _room(lengths, table.shape[1] * keys.shape[1] * every + every - 1, every),
-        _enough(starts, lengths),
+        enough_tokens(starts, lengths),
     )
 
 
@@ -67,7 +67,8 @@ def _room(lengths: Array, most: int, every: int) -> str | None:
     return first(inside("lengths", np.minimum(lengths, 0), 0, 1), unless(bool((lengths <= most).all()), wrong))
 
 
-def _enough(starts: Array, lengths: Array) -> str | None:
+def enough_tokens(starts: Array, lengths: Array) -> str | None:
+    """A request has at least the tokens that are its rows."""
     if not isinstance(starts, np.ndarray) or not isinstance(lengths, np.ndarray):
         return None
     wrong = f"lengths is {lengths.tolist()}; it must hold at least the {np.diff(starts).tolist()} tokens that starts gives each request"

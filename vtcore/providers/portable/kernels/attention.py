@@ -55,13 +55,14 @@ class Row:
 class Attention:
     """The emitter of one task: state of the online softmax, and the steps of a page."""
 
-    def __init__(self, k: Lanes, where: Keys, rows: list[Row]) -> None:
+    def __init__(self, k: Lanes, where: Keys, rows: list[Row], before: Attention | None = None) -> None:
+        """`before`: what the same rows have seen elsewhere, with which this goes on."""
         self.k, self.w, self.rows = k, where, rows
         self.parts = -(-where.page // k.lanes)  # registers of a page's scores
         self.columns = -(-where.value_width // k.lanes) * k.lanes
         self.weights = k.stack(len(rows) * self.parts * k.width)
-        self.sums = k.stack(len(rows) * self.columns * 4)
-        self.peaks, self.totals = self._start()
+        self.sums = before.sums if before else k.stack(len(rows) * self.columns * 4)
+        self.peaks, self.totals = (before.peaks, before.totals) if before else self._start()
 
     def _start(self) -> tuple[Var, list[Var]]:
         k, peaks, totals = self.k, self.k.const(NOTHING), list[Var]()
@@ -77,6 +78,12 @@ class Attention:
         return k.var(peaks), totals
 
     def run(self) -> None:
+        """See all, and store the results."""
+        self.walk()
+        self.finish()
+
+    def walk(self) -> None:
+        """See every page."""
         k, page = self.k, self.w.page
         first, until = self._range()
         for p in k.range(first // page, (until + page) // page):
@@ -85,6 +92,10 @@ class Attention:
             shrink = self._weigh(self._masked(scores, p))
             low, high = k.max(first - p * page, 0), k.min(until + 1 - p * page, page)
             self._mix(number, shrink, low, high)
+
+    def finish(self) -> None:
+        """Store the results."""
+        k = self.k
         for r, row in enumerate(self.rows):
             factor = k.splat(k.lift(1.0, self.w.scale.type) / k.max(k.hsum(self.totals[r].get()), 1e-30))
             for i, count in k.vectors(k.lift(self.w.value_width)):

@@ -14,10 +14,12 @@ ALL = 0x7FFFFFFF  # no entry is behind this
 class Chosen(Attention):
     """Query heads of one token. `chosen` is where its choices are, int32 [count]; `slots` how many entries a page has."""
 
-    def __init__(self, k: Lanes, where: Keys, rows: list[Row], chosen: Val, count: Val, slots: int) -> None:
+    def __init__(
+        self, k: Lanes, where: Keys, rows: list[Row], chosen: Val, count: Val, slots: int, before: Attention | None = None
+    ) -> None:
         assert where.page == k.lanes, "a part of the choices is a register of them"
         self.chosen, self.count, self.slots = chosen, count, slots
-        super().__init__(k, where, rows)
+        super().__init__(k, where, rows, before)
 
     def _range(self) -> tuple[Val, Val]:
         return self.k.lift(0), self.count - 1

@@ -70,7 +70,15 @@ def register(p: Portable) -> None:
             n = min(step, tokens - first)
             scores = empty(HOST, (n, pages * page))
             numbers: list[Word] = [turned, weights, keys, table, starts, lengths, first, n, requests, pages, every, scale, *keys.strides]
-            p.launch(weighed, [*numbers, scores], n * pages * page * heads * width // 8, heads=heads, width=width, page=page, dtype=dtype_of(keys))
+            p.launch(
+                weighed,
+                [*numbers, scores],
+                n * pages * page * heads * width // 8,
+                heads=heads,
+                width=width,
+                page=page,
+                dtype=dtype_of(keys),
+            )
             rows: list[Word] = [scores, starts, lengths, first, n, requests, pages * page, every, k, values, out]
             p.launch(chosen, rows, n * pages * page)
         return out

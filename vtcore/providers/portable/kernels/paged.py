@@ -134,7 +134,8 @@ def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Ten
     together = min(4, most // heads) if tokens >= MANY and chosen is None else 1
     return {
         "together": together, "heads": heads, "group": group, "kv_heads": kv_heads, "page": page, "width": width,
-        "value_width": v_pages.shape[-1], "k_dtype": dtype_of(k_pages), "v_dtype": dtype_of(v_pages), "by_slot": chosen is None and k_pages.strides[1] == 1,
+        "value_width": v_pages.shape[-1], "k_dtype": dtype_of(k_pages), "v_dtype": dtype_of(v_pages),
+        "by_slot": chosen is None and k_pages.strides[1] == 1,
         "picked": chosen is not None,
     }  # fmt: skip
 
