@@ -54,11 +54,12 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     writer.add_block_count(s.layers)
     writer.add_feed_forward_length(said(c, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * s.hidden))
     writer.add_head_count(s.heads)
-    writer.add_head_count_kv(s.kv_heads)
+    writer.add_head_count_kv(1 if name == "deepseek2" else s.kv_heads)
     eps = said(c, *EPS, default=1e-5)
     (writer.add_layer_norm_rms_eps if "rms_norm_eps" in c else writer.add_layer_norm_eps)(eps)
-    writer.add_key_length(s.head)
-    writer.add_value_length(s.head)
+    latent = c.get("kv_lora_rank")
+    writer.add_key_length(latent + c["qk_rope_head_dim"] if latent else s.head)
+    writer.add_value_length(latent or s.head)
     add_rope(writer, name, c, s)
     if name in WINDOWED and c.get("sliding_window"):
         writer.add_sliding_window(c["sliding_window"])
@@ -78,7 +79,7 @@ def add_rope(writer: gguf.GGUFWriter, name: str, c: Config, s: Shape) -> None:
         theta *= p["alpha"] ** (s.head / (s.head - 2))
     writer.add_rope_freq_base(theta)
     partial = 1.0 if p["rope_type"] == "proportional" else p.get("partial_rotary_factor", 1.0)
-    writer.add_rope_dimension_count(int(partial * s.head))
+    writer.add_rope_dimension_count(int(partial * c.get("qk_rope_head_dim", s.head)))
     if p["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(p["factor"])
@@ -145,6 +146,8 @@ def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tupl
     """Tensors under the names of transformers, as the package's map knows them; what the file keeps as metadata is written there."""
     c, s = golden.config, Shape(golden.config)
     weights = gguf_mixtures.changed(golden.weights(), name)
+    if name == "deepseek2":
+        weights = gguf_mixtures.expanded(weights, c)
     if name == "apertus":
         weights = xielu(writer, weights, s.layers)
     if name == "stablelm":

@@ -2,14 +2,14 @@
 
 from typing import Any, ClassVar
 
-from vtcore.models.decoder import ModelConfig, Names, architecture
+from vtcore.models.decoder import Decoder, ModelConfig, Names, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.latent import LatentAttention
 from vtcore.models.llama import Llama
 from vtcore.models.mixture import BIASED, ROUTED, Mixture, shared
 
 
-@architecture("DeepseekV2ForCausalLM")
+@architecture("DeepseekV2ForCausalLM", gguf=("deepseek2",))
 class DeepseekV2(LatentAttention, Mixture):
     """Softmax scores; a group is as good as its best expert."""
 
@@ -17,6 +17,11 @@ class DeepseekV2(LatentAttention, Mixture):
     defaults: ClassVar[Json] = Mixture.defaults | {"norm_topk_prob": False}
     only: ClassVar[Json] = {"scoring_func": "softmax", "norm_topk_prob": False, "moe_layer_freq": 1}
     names: ClassVar[Names] = Llama.names | ROUTED | shared("mlp.shared_experts") | LatentAttention.latent_names
+
+    @classmethod
+    def variant(cls, raw: Json) -> type[Decoder]:
+        """GGUF has one name for both."""
+        return DeepseekV3 if raw.get("scoring_func") == "sigmoid" else cls
 
     @classmethod
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:

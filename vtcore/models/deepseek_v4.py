@@ -98,7 +98,8 @@ class DeepseekV4(Mixture):
     def collapse(self, x: Array, fn: Array, base: Array, scales: Array) -> tuple[Array, Array, Array]:
         """A block's input, and how its output will be spread."""
         c = self.config
-        return hyper_in(x, fn, base, scales, c.hc_sinkhorn_iters, c.hc_eps, c.eps)
+        h, post, comb = hyper_in(x, fn, base, scales, c.hc_sinkhorn_iters, c.hc_eps, c.eps)
+        return h, post, comb
 
     def finish(self, x: Array) -> Array:
         t, c = self.top_weights, self.config

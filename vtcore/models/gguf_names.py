@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from vtcore.models.config import ModelConfig
 from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
-from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned
+from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned, Values
 from vtcore.models.network import Network
 
 PREFIX = "blk.{}."
@@ -53,7 +53,15 @@ PER_LAYER = {
 }  # fmt: skip
 PAIRED = Difference(fixes={"q_proj": _halves("heads"), "k_proj": _halves("kv_heads")})
 FUSED = Difference(dict.fromkeys(QKV, "attn_qkv"), dict(zip(QKV, STACKED, strict=True)))
+LATENT = Difference(
+    {
+        **{f"{n}_proj": f"attn_{n}" for n in ("q_a", "q_b")}, **{f"{n}_a_layernorm": f"attn_{n}_a_norm" for n in ("q", "kv")},
+        "kv_a_proj": "attn_kv_a_mqa", "k_up": "attn_k_b", "v_up": "attn_v_b",
+    },
+    dict.fromkeys(("k_up", "v_up"), Values(lambda weight, c: weight.swapaxes(1, 2))),
+)  # fmt: skip
 DIFFERENCES = {
+    "deepseek2": LATENT,
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
     **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),

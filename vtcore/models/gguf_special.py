@@ -58,6 +58,27 @@ def _glm4moe(raw: Json, m: Metadata, weights: Weights) -> Json:
     return {"use_qk_norm": "blk.0.attn_q_norm.weight" in weights.tensors}
 
 
+def _deepseek2(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Widths of what latent attention expands to; yarn's mscale for all dimensions, a tenth of it, and the one of its ratio."""
+    turned = m.integer("deepseek2.rope.dimension_count", minimum=1)
+    gating = {1: "softmax", 2: "sigmoid"}.get(m.integer("deepseek2.expert_gating_func", 1), "another")
+    own: Json = {
+        "kv_lora_rank": m.integer("deepseek2.attention.kv_lora_rank", minimum=1),
+        "q_lora_rank": m.integer("deepseek2.attention.q_lora_rank", 0) or None,
+        "qk_rope_head_dim": turned,
+        "qk_nope_head_dim": m.integer("deepseek2.attention.key_length_mla", minimum=turned + 1) - turned,
+        "v_head_dim": m.integer("deepseek2.attention.value_length_mla", minimum=1),
+        "num_key_value_heads": raw.get("num_attention_heads"),
+        "scoring_func": gating,
+        "partial_rotary_factor": None,
+    }
+    if gating == "softmax":
+        own["topk_method"] = "group_limited_greedy"
+    if tenth := m.number("deepseek2.rope.scaling.yarn_log_multiplier", 0.0):
+        own["rope_scaling"] = raw["rope_scaling"] | {"mscale": 10 * tenth, "mscale_all_dim": 10 * tenth}
+    return own
+
+
 def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Widths of heads by kind of layer; values that are keys are those that aren't there."""
     own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
@@ -79,6 +100,7 @@ READERS: dict[str, Reader] = {
     "olmo2": _olmo2,
     "mistral3": _mistral3,
     "gemma4": _gemma4,
+    "deepseek2": _deepseek2,
     "gpt-oss": _gpt_oss,
     "glm4moe": _glm4moe,
 }

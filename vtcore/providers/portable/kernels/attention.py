@@ -55,13 +55,16 @@ class Row:
 class Attention:
     """The emitter of one task: state of the online softmax, and the steps of a page."""
 
+    peaks: Var  # of scores, a lane for each row
+    totals: list[Var]  # of exponentials
+
     def __init__(self, k: Lanes, where: Keys, rows: list[Row], before: Attention | None = None) -> None:
         """`before`: what the same rows have seen elsewhere, with which this goes on."""
         self.k, self.w, self.rows = k, where, rows
         self.parts = -(-where.page // k.lanes)  # registers of a page's scores
         self.columns = -(-where.value_width // k.lanes) * k.lanes
         self.weights = k.stack(len(rows) * self.parts * k.width)
-        self.sums = before.sums if before else k.stack(len(rows) * self.columns * 4)
+        self.sums: Val = before.sums if before else k.stack(len(rows) * self.columns * 4)
         self.peaks, self.totals = (before.peaks, before.totals) if before else self._start()
 
     def _start(self) -> tuple[Var, list[Var]]:

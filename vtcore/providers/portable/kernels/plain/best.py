@@ -29,5 +29,5 @@ def complete(t: int, starts: Array, lengths: Array, every: int) -> int:
     """How many entries a row may choose from; 0 for a row of no request."""
     for r in range(lengths.size):
         if starts[r] <= t < starts[r + 1]:
-            return (lengths[r] - starts[r + 1] + t + 1) // every
+            return int(lengths[r] - starts[r + 1] + t + 1) // every
     return 0
