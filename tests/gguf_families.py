@@ -54,7 +54,7 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     writer.add_block_count(s.layers)
     writer.add_feed_forward_length(said(c, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * s.hidden))
     writer.add_head_count(s.heads)
-    writer.add_head_count_kv(1 if name == "deepseek2" else s.kv_heads)
+    writer.add_head_count_kv(1 if name in gguf_mixtures.LATENT else s.kv_heads)
     eps = said(c, *EPS, default=1e-5)
     (writer.add_layer_norm_rms_eps if "rms_norm_eps" in c else writer.add_layer_norm_eps)(eps)
     latent = c.get("kv_lora_rank")
@@ -146,7 +146,7 @@ def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tupl
     """Tensors under the names of transformers, as the package's map knows them; what the file keeps as metadata is written there."""
     c, s = golden.config, Shape(golden.config)
     weights = gguf_mixtures.changed(golden.weights(), name)
-    if name == "deepseek2":
+    if name in gguf_mixtures.LATENT:
         weights = gguf_mixtures.expanded(weights, c)
     if name == "apertus":
         weights = xielu(writer, weights, s.layers)

@@ -16,6 +16,7 @@ MIXTURES = {
     "GraniteMoeForCausalLM": "granitemoe", "GraniteMoeSharedForCausalLM": "granitemoe", "GptOssForCausalLM": "gpt-oss",
     "Glm4MoeForCausalLM": "glm4moe", "Dots1ForCausalLM": "dots1", "Ernie4_5_MoeForCausalLM": "ernie4_5-moe",
     **dict.fromkeys(("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"), "deepseek2"),
+    "GlmMoeDsaForCausalLM": "glm-dsa",
     "HunYuanMoEV1ForCausalLM": "hunyuan-moe", "MiniMaxM2ForCausalLM": "minimax-m2", "Llama4ForCausalLM": "llama4",
 }  # fmt: skip
 FIXED = {  # numbers that the format has no word for: it stands for these
@@ -23,6 +24,7 @@ FIXED = {  # numbers that the format has no word for: it stands for these
     "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192},
 }
 SIGMOID = {"glm4moe", "dots1", "minimax-m2"}
+LATENT = ("deepseek2", "glm-dsa")
 
 
 def first(c: Config, *keys: str) -> Any:
@@ -43,7 +45,7 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_leading_dense_block_count(c["first_k_dense_replace"])
         writer.add_expert_weights_scale(c["routed_scaling_factor"])
         writer.add_expert_weights_norm(c["norm_topk_prob"])
-    if name == "deepseek2":
+    if name in LATENT:
         latent(writer, c)
     if name == "glm4moe":
         writer.add_nextn_predict_layers(0)
@@ -76,6 +78,10 @@ def latent(writer: gguf.GGUFWriter, c: Config) -> None:
     writer.add_kv_lora_rank(c["kv_lora_rank"])
     writer.add_key_length_mla(c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
     writer.add_value_length_mla(c["v_head_dim"])
+    if "index_topk" in c:
+        writer.add_indexer_head_count(c["index_n_heads"])
+        writer.add_indexer_key_length(c["index_head_dim"])
+        writer.add_indexer_top_k(c["index_topk"])
     if all_dimensions := c["rope_parameters"].get("mscale_all_dim"):
         writer.add_rope_scaling_yarn_log_mul(0.1 * all_dimensions)
 

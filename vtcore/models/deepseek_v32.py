@@ -31,7 +31,7 @@ class DeepseekV32(DeepseekV3):
         return {"chosen": choose_entries(q, weights, kept["k"], table, b.starts, b.lengths, c.index_topk, 1, c.index_head_dim**-0.5)}
 
 
-@architecture("GlmMoeDsaForCausalLM")
+@architecture("GlmMoeDsaForCausalLM", gguf=("glm-dsa",))
 class GlmMoeDsa(DeepseekV32):
     index_pairs: ClassVar[bool] = True
     only: ClassVar[Json] = DeepseekV32.only | {"indexer_rope_interleave": True}

@@ -53,6 +53,9 @@ PER_LAYER = {
 }  # fmt: skip
 PAIRED = Difference(fixes={"q_proj": _halves("heads"), "k_proj": _halves("kv_heads")})
 FUSED = Difference(dict.fromkeys(QKV, "attn_qkv"), dict(zip(QKV, STACKED, strict=True)))
+INDEXER = {
+    "index_q": "indexer.attn_q_b", "index_k": "indexer.attn_k", "index_norm": "indexer.k_norm", "index_weights": "indexer.proj",
+}  # fmt: skip
 LATENT = Difference(
     {
         **{f"{n}_proj": f"attn_{n}" for n in ("q_a", "q_b")}, **{f"{n}_a_layernorm": f"attn_{n}_a_norm" for n in ("q", "kv")},
@@ -62,6 +65,7 @@ LATENT = Difference(
 )  # fmt: skip
 DIFFERENCES = {
     "deepseek2": LATENT,
+    "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
     **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),
