@@ -21,6 +21,7 @@ MIXTURES = {
 }  # fmt: skip
 FIXED = {  # numbers that the format has no word for: it stands for these
     "gpt_oss": {"swiglu_limit": 7.0},
+    "minicpm3": {"dim_model_base": 256},
     "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192},
 }
 SIGMOID = {"glm4moe", "dots1", "minimax-m2"}

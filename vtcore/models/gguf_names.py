@@ -56,14 +56,16 @@ FUSED = Difference(dict.fromkeys(QKV, "attn_qkv"), dict(zip(QKV, STACKED, strict
 INDEXER = {
     "index_q": "indexer.attn_q_b", "index_k": "indexer.attn_k", "index_norm": "indexer.k_norm", "index_weights": "indexer.proj",
 }  # fmt: skip
+LOW_RANK = {
+    **{f"{n}_proj": f"attn_{n}" for n in ("q_a", "q_b")}, **{f"{n}_a_layernorm": f"attn_{n}_a_norm" for n in ("q", "kv")},
+    "kv_a_proj": "attn_kv_a_mqa",
+}  # fmt: skip
+EXPANDED = ("k_up", "v_up")
 LATENT = Difference(
-    {
-        **{f"{n}_proj": f"attn_{n}" for n in ("q_a", "q_b")}, **{f"{n}_a_layernorm": f"attn_{n}_a_norm" for n in ("q", "kv")},
-        "kv_a_proj": "attn_kv_a_mqa", "k_up": "attn_k_b", "v_up": "attn_v_b",
-    },
-    dict.fromkeys(("k_up", "v_up"), Values(lambda weight, c: weight.swapaxes(1, 2))),
-)  # fmt: skip
+    {**LOW_RANK, "k_up": "attn_k_b", "v_up": "attn_v_b"}, dict.fromkeys(EXPANDED, Values(lambda weight, c: weight.swapaxes(1, 2)))
+)
 DIFFERENCES = {
+    "minicpm3": Difference({**LOW_RANK, **dict.fromkeys(EXPANDED, "attn_kv_b")}),
     "deepseek2": LATENT,
     "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),

@@ -80,6 +80,19 @@ def _latent(raw: Json, m: Metadata, weights: Weights) -> Json:
     return own
 
 
+def _minicpm3(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """The multipliers are not written: llama.cpp has those of the one model that there is."""
+    turned = m.integer("minicpm3.rope.dimension_count", minimum=1)
+    return {
+        **{n: m.integer(f"minicpm3.attention.{n}", minimum=1) for n in ("q_lora_rank", "kv_lora_rank")},
+        "qk_rope_head_dim": turned,
+        "qk_nope_head_dim": m.integer("minicpm3.attention.key_length", minimum=turned + 1) - turned,
+        "v_head_dim": m.integer("minicpm3.embedding_length", minimum=1) // m.integer("minicpm3.attention.head_count", minimum=1),
+        "partial_rotary_factor": None,
+        **{"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256},
+    }
+
+
 def _glm_dsa(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Layers that share a choice have no indexer."""
     layers: int = raw["num_hidden_layers"]
@@ -112,6 +125,7 @@ READERS: dict[str, Reader] = {
     "gemma4": _gemma4,
     "deepseek2": _latent,
     "glm-dsa": _glm_dsa,
+    "minicpm3": _minicpm3,
     "gpt-oss": _gpt_oss,
     "glm4moe": _glm4moe,
 }

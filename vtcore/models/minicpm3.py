@@ -7,6 +7,6 @@ from vtcore.models.latent import LatentAttention
 from vtcore.models.minicpm import MiniCPM
 
 
-@architecture("MiniCPM3ForCausalLM")
+@architecture("MiniCPM3ForCausalLM", gguf=("minicpm3",))
 class MiniCPM3(LatentAttention, MiniCPM):
     names: ClassVar[Names] = MiniCPM.names | LatentAttention.latent_names
