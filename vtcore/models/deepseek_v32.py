@@ -54,5 +54,5 @@ class GlmMoeDsa(DeepseekV32):
     def choose(self, w: Layer, x: Array, low: Array, step: Step) -> dict[str, Array]:
         if self.chooses(w):
             step.shared["chosen"] = super().choose(w, x, low, step)
-        chosen: dict[str, Array] = step.shared["chosen"]
+        chosen: dict[str, Array] = step.shared.get("chosen", {})  # none where a survey has left the layer that chooses
         return chosen

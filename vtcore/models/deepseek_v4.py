@@ -59,7 +59,9 @@ def read_ratios(f: Fields) -> Json:
 
 def read_ropes(f: Fields) -> Json:
     """The rope of plain layers and that of compressed ones, which alone is stretched."""
-    if f.has("rope_parameters"):
+    if given := f.mapping("rope_parameters"):
+        if not all(isinstance(given.get(part), dict) for part in ("main", "compress")):
+            raise ConfigError(f"{f.file}: rope_parameters has {', '.join(map(repr, given))}; it must have main and compress, an object each")
         return {}
     part = turning(f.integer("qk_rope_head_dim"), f.integer("head_dim"))
     plain: Json = {"rope_type": "default", "rope_theta": f.number("rope_theta", low=1.0), "partial_rotary_factor": part}
@@ -112,7 +114,8 @@ class DeepseekV4(Mixture):
     def caches(self, w: Layer) -> dict[str, Spec]:
         c, folds, every = w.config, self.folds(w.config), self.every(w.config)
         kept: dict[str, Spec] = {"kv": Paged({"kv": (1, c.head_dim)}, c.window)}
-        for name, width in (("far", c.head_dim), ("index", c.rest.get("index_head_dim", 0)))[:folds]:
+        for name in ("far", "index")[:folds]:
+            width = c.head_dim if name == "far" else c.index_head_dim
             series = (folds * width,)  # with an indexer, windows overlap: two series
             kept[name + "_raw"] = Paged({"kv": series, "gate": series}, folds * every)
             kept[name] = Paged({"kv": (1, width)}, every=every)
