@@ -30,7 +30,13 @@ INTEGERS = (
     "index_topk", "index_n_heads", "index_head_dim",
     "o_groups", "o_lora_rank", "hc_mult", "hc_sinkhorn_iters",
 )  # fmt: skip
-COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok", "num_nextn_predict_layers")  # that may be none
+COUNTS = (
+    "num_kv_shared_layers",
+    "hidden_size_per_layer_input",
+    "num_experts",
+    "num_experts_per_tok",
+    "num_nextn_predict_layers",
+)  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
     "norm_topk_prob",

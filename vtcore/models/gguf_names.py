@@ -88,9 +88,14 @@ DIFFERENCES = {
     "chatglm": Difference(GATE_UP),
     "glm4": Difference(GATE_UP | FOUR_NORMS),
     "gemma4": Difference(
-        FOUR_NORMS | PER_LAYER | {
-            "router_scale": "ffn_gate_inp.scale", "expert_scale": "ffn_down_exps.scale", "experts_gate": "ffn_gate_up_exps",
-            "experts_up": "ffn_gate_up_exps", "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
+        FOUR_NORMS
+        | PER_LAYER
+        | {
+            "router_scale": "ffn_gate_inp.scale",
+            "expert_scale": "ffn_down_exps.scale",
+            "experts_gate": "ffn_gate_up_exps",
+            "experts_up": "ffn_gate_up_exps",
+            "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
             **{f"post_feedforward_layernorm_{n}": f"post_ffw_norm_{n}" for n in (1, 2)},
         }
     ),
