@@ -21,7 +21,7 @@ FAMILIES = {
     "SeedOssForCausalLM": "seed_oss", "Ernie4_5ForCausalLM": "ernie4_5", "HunYuanDenseV1ForCausalLM": "hunyuan-dense",
     "NemotronForCausalLM": "nemotron", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee",
     "Ministral3ForCausalLM": "mistral3", "BloomForCausalLM": "bloom", "FalconForCausalLM": "falcon", "MptForCausalLM": "mpt",
-    "Gemma4ForCausalLM": "gemma4", **MIXTURES,
+    "Gemma4ForCausalLM": "gemma4", "MiniCPM3ForCausalLM": "minicpm3", **MIXTURES,
 }  # fmt: skip
 PAIRED = {"llama", "granitemoe", "internlm2", "minicpm", "olmo", "arcee", "mistral3"}  # q and k are permuted
 FUSED = {"gptneox", "bloom", "falcon"}  # q, k and v, head by head, become all q, all k, all v
@@ -44,7 +44,7 @@ class Shape:
         self.kv_heads = said(c, "num_key_value_heads", "num_kv_heads", default=self.heads)
         if c["model_type"] == "falcon" and not c["new_decoder_architecture"] and c["multi_query"]:
             self.kv_heads = 1
-        self.head = said(c, "head_dim", default=self.hidden // self.heads)
+        self.head = said(c, "qk_head_dim", "head_dim", default=self.hidden // self.heads)
 
 
 def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
@@ -54,11 +54,12 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     writer.add_block_count(s.layers)
     writer.add_feed_forward_length(said(c, "intermediate_size", "n_inner", "ffn_hidden_size", default=4 * s.hidden))
     writer.add_head_count(s.heads)
-    writer.add_head_count_kv(s.kv_heads)
+    writer.add_head_count_kv(1 if name in gguf_mixtures.LATENT else s.kv_heads)
     eps = said(c, *EPS, default=1e-5)
     (writer.add_layer_norm_rms_eps if "rms_norm_eps" in c else writer.add_layer_norm_eps)(eps)
-    writer.add_key_length(s.head)
-    writer.add_value_length(s.head)
+    latent = c["kv_lora_rank"] if name in gguf_mixtures.LATENT else 0
+    writer.add_key_length(latent + c["qk_rope_head_dim"] if latent else s.head)
+    writer.add_value_length(latent or s.head)
     add_rope(writer, name, c, s)
     if name in WINDOWED and c.get("sliding_window"):
         writer.add_sliding_window(c["sliding_window"])
@@ -78,7 +79,7 @@ def add_rope(writer: gguf.GGUFWriter, name: str, c: Config, s: Shape) -> None:
         theta *= p["alpha"] ** (s.head / (s.head - 2))
     writer.add_rope_freq_base(theta)
     partial = 1.0 if p["rope_type"] == "proportional" else p.get("partial_rotary_factor", 1.0)
-    writer.add_rope_dimension_count(int(partial * s.head))
+    writer.add_rope_dimension_count(int(partial * c.get("qk_rope_head_dim", s.head)))
     if p["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(p["factor"])
@@ -91,6 +92,11 @@ def minicpm(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
     writer.add_embedding_scale(c["scale_emb"])
     writer.add_residual_scale(c["scale_depth"] / s.layers**0.5)
     writer.add_logit_scale(c["hidden_size"] / c["dim_model_base"])
+
+
+def minicpm3(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
+    writer.add_q_lora_rank(c["q_lora_rank"])
+    writer.add_kv_lora_rank(c["kv_lora_rank"])
 
 
 def mistral3(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
@@ -130,6 +136,7 @@ def gemma4(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
 
 SPECIAL = {
     "minicpm": minicpm,
+    "minicpm3": minicpm3,
     "mistral3": mistral3,
     "mpt": mpt,
     "gemma4": gemma4,
@@ -145,6 +152,8 @@ def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tupl
     """Tensors under the names of transformers, as the package's map knows them; what the file keeps as metadata is written there."""
     c, s = golden.config, Shape(golden.config)
     weights = gguf_mixtures.changed(golden.weights(), name)
+    if name in gguf_mixtures.LATENT:
+        weights = gguf_mixtures.expanded(weights, c)
     if name == "apertus":
         weights = xielu(writer, weights, s.layers)
     if name == "stablelm":
@@ -199,6 +208,9 @@ def gathered(weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def divisors(c: Config, s: Shape) -> Iterator[tuple[str, np.ndarray]]:
     """What frequencies are divided by: Llama 3's rope, and the part of Gemma 4's wide heads that doesn't turn."""
     p = c.get("rope_parameters") or {}
+    if p.get("rope_type") == "longrope":
+        for which in ("long", "short"):
+            yield f"rope_factors_{which}.weight", np.array(p[f"{which}_factor"], np.float32)
     if p.get("rope_type") == "llama3":
         yield "rope_freqs.weight", llama3_divisors(c, p)
     full = p.get("full_attention", {})

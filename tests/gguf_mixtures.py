@@ -15,13 +15,17 @@ MIXTURES = {
     "MixtralForCausalLM": "llama", "Qwen2MoeForCausalLM": "qwen2moe", "Qwen3MoeForCausalLM": "qwen3moe", "OlmoeForCausalLM": "olmoe",
     "GraniteMoeForCausalLM": "granitemoe", "GraniteMoeSharedForCausalLM": "granitemoe", "GptOssForCausalLM": "gpt-oss",
     "Glm4MoeForCausalLM": "glm4moe", "Dots1ForCausalLM": "dots1", "Ernie4_5_MoeForCausalLM": "ernie4_5-moe",
+    **dict.fromkeys(("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"), "deepseek2"),
+    "GlmMoeDsaForCausalLM": "glm-dsa",
     "HunYuanMoEV1ForCausalLM": "hunyuan-moe", "MiniMaxM2ForCausalLM": "minimax-m2", "Llama4ForCausalLM": "llama4",
 }  # fmt: skip
 FIXED = {  # numbers that the format has no word for: it stands for these
     "gpt_oss": {"swiglu_limit": 7.0},
+    "minicpm3": {"dim_model_base": 256},
     "llama4": {"attention_chunk_size": 8192, "floor_scale": 8192},
 }
 SIGMOID = {"glm4moe", "dots1", "minimax-m2"}
+LATENT = ("deepseek2", "glm-dsa")
 
 
 def first(c: Config, *keys: str) -> Any:
@@ -42,6 +46,8 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_leading_dense_block_count(c["first_k_dense_replace"])
         writer.add_expert_weights_scale(c["routed_scaling_factor"])
         writer.add_expert_weights_norm(c["norm_topk_prob"])
+    if name in LATENT:
+        latent(writer, c)
     if name == "glm4moe":
         writer.add_nextn_predict_layers(0)
     if name == "ernie4_5-moe":
@@ -56,6 +62,42 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_embedding_scale(c["embedding_multiplier"])
         writer.add_residual_scale(c["residual_multiplier"])
         writer.add_logit_scale(c["logits_scaling"])
+
+
+def latent(writer: gguf.GGUFWriter, c: Config) -> None:
+    """The widths of latent attention, and how experts are chosen."""
+    sigmoid = "topk_method" not in c
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if sigmoid else gguf.ExpertGatingFuncType.SOFTMAX)
+    writer.add_leading_dense_block_count(c.get("first_k_dense_replace", 1))
+    writer.add_expert_shared_count(c["n_shared_experts"])
+    writer.add_expert_weights_scale(c["routed_scaling_factor"])
+    writer.add_expert_weights_norm(c["norm_topk_prob"])
+    writer.add_expert_group_count(c["n_group"])
+    writer.add_expert_group_used_count(c["topk_group"])
+    if c["q_lora_rank"]:
+        writer.add_q_lora_rank(c["q_lora_rank"])
+    writer.add_kv_lora_rank(c["kv_lora_rank"])
+    writer.add_key_length_mla(c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
+    writer.add_value_length_mla(c["v_head_dim"])
+    if "index_topk" in c:
+        writer.add_indexer_head_count(c["index_n_heads"])
+        writer.add_indexer_key_length(c["index_head_dim"])
+        writer.add_indexer_top_k(c["index_topk"])
+    if all_dimensions := c["rope_parameters"].get("mscale_all_dim"):
+        writer.add_rope_scaling_yarn_log_mul(0.1 * all_dimensions)
+
+
+def expanded(weights: Arrays, c: Config) -> Arrays:
+    """What expands keys and values, by heads: keys with their axes turned."""
+    out: Arrays = {}
+    for old, value in weights.items():
+        if "kv_b_proj" not in old:
+            out[old] = value
+            continue
+        heads = value.reshape(c["num_attention_heads"], -1, c["kv_lora_rank"])
+        keys, values = np.split(heads, [c["qk_nope_head_dim"]], 1)
+        out[old.replace("kv_b", "k_b")], out[old.replace("kv_b", "v_b")] = keys.swapaxes(1, 2), values
+    return out
 
 
 def changed(weights: Arrays, name: str) -> Arrays:

@@ -157,7 +157,8 @@ class Poison(Engine):
             array[others] = np.nan
             self.poisoned += len(others)
         out = define(op, call)
-        for array, others, values in hidden:
+        for array, others, _ in hidden:
             assert np.isnan(array[others].astype(np.float32)).all(), f"{op.name} wrote into rows that it doesn't say it touches"
+        for array, others, values in reversed(hidden):  # of two views of one array, the second found NaN
             array[others] = values
         return out

@@ -47,7 +47,7 @@ def test_a_format_without_a_word_for_a_number_means_the_usual_one(name, tmp_path
     model = opened(usual, convert(usual, tmp_path / "model.gguf"))
     for r, s in zip(answer(load(usual), usual), answer(model, usual), strict=True):
         assert r.tokens == s.tokens
-        np.testing.assert_allclose(r.rows, s.rows, atol=golden.tolerance)
+        np.testing.assert_allclose(r.rows, s.rows, rtol=1e-5, atol=golden.tolerance)  # MiniCPM 3's logits are then 16 times as large
     assert model.weights.unread() == []
 
 

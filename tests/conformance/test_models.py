@@ -77,7 +77,7 @@ def test_both_spellings_of_a_config_are_one(golden, tmp_path):
 def test_the_stored_dtype_changes_no_bit(golden, dtype, tmp_path):
     short = replace(golden, cases=tuple(replace(c, tokens=c.tokens[:2]) for c in golden.cases))
     stored = open_checkpoint(golden.write_safetensors(tmp_path, dtype=dtype, shards=2))
-    assert {str(t.dtype) for t in stored.tensors.values()} == {dtype}
+    assert {str(t.dtype) for t in stored.tensors.values()} - {"int64"} == {dtype}
     half = load_model(stored, max_model_len=golden.max_model_len)
     for providers in ("reference", "portable"):
         assert_same_bits(answer(load(golden), short, chain(providers)), answer(half, short, chain(providers)))

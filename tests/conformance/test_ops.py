@@ -16,7 +16,10 @@ from vtcore.quant.blocks import FORMATS, Blocks
 
 NAMES = sorted(ops.__all__)
 ROWS = ("...", "T", "R")  # axes along which an op goes row by row
-OTHERWISE = {"paged_attention", "attention", "dynamic_angles", "rope_angles", "apply_logit_bias", "place", "write_pages"}  # rows by number
+OTHERWISE = {  # rows by number
+    "apply_logit_bias", "attention", "choose_entries", "compress", "compressed_attention", "dynamic_angles", "paged_attention", "place",
+    "rope_angles", "write_pages",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

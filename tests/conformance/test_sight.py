@@ -23,6 +23,8 @@ BLIND = {  # what a golden can't see, and why
     ("laguna", "rope_parameters/full_attention/beta_slow"): "no frequency lies between the two",
     ("ministral3", "rope_parameters/beta_fast"): "no frequency turns so often in 16 tokens",
     ("ministral3", "rope_parameters/beta_slow"): "no frequency lies between the two",
+    ("deepseek_v4", "hc_eps"): "a millionth beside ones",
+    **{("deepseek_v4", n): "rope_parameters says it" for n in ("rope_theta", "compress_rope_theta", "partial_rotary_factor")},
     ("olmo3", "rope_parameters/full_attention/beta_fast"): "no frequency turns so often in 1024 tokens",
 }
 

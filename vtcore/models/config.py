@@ -12,19 +12,31 @@ from vtcore.models.fields import MOST, Fields, Json
 from vtcore.models.rope_config import longest, read_ropes
 
 LAYERS, WIDTH, VOCAB = 1024, 1 << 20, 1 << 26  # more than any model has; what is above is a broken file
-KINDS = frozenset({"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "mamba", "conv", "attention"})
-MLP_KINDS = frozenset({"dense", "sparse"})
+KINDS = frozenset({
+    "full_attention", "sliding_attention", "chunked_attention", "indexed_attention", "compressed_sparse_attention",
+    "heavily_compressed_attention", "linear_attention", "mamba", "conv", "attention",
+})  # fmt: skip
+MLP_KINDS = frozenset({"dense", "sparse", "moe", "hash_moe"})
 ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 BIASES = {"attention_bias": ATTENTION, "qkv_bias": ATTENTION[:3], "mlp_bias": MLP}  # which weights have one if a flag is true
 NUMBERS = (
     "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
-    "alibi_bias_max", "routed_scaling_factor",
+    "alibi_bias_max", "routed_scaling_factor", "hc_eps", "swiglu_limit",
 )  # fmt: skip
 INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
     "num_ln_in_parallel_attn", "n_group", "topk_group",
+    "moe_intermediate_size", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+    "index_topk", "index_n_heads", "index_head_dim",
+    "o_groups", "o_lora_rank", "hc_mult", "hc_sinkhorn_iters",
 )  # fmt: skip
-COUNTS = ("num_kv_shared_layers", "hidden_size_per_layer_input", "num_experts", "num_experts_per_tok", "num_nextn_predict_layers")  # that may be none
+COUNTS = (
+    "num_kv_shared_layers",
+    "hidden_size_per_layer_input",
+    "num_experts",
+    "num_experts_per_tok",
+    "num_nextn_predict_layers",
+)  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
     "norm_topk_prob",

@@ -21,8 +21,14 @@ class Ernie45Moe(Mixture, Ernie45):
         if "mlp_layer_types" in raw:
             return super().read_config(raw, max_model_len, **source)
         f = Fields(raw, source.get("file", "config.json"), source.get("spelled"))
-        layers, first = f.integer("num_hidden_layers", high=1024), f.integer("moe_layer_start_index", "first_k_dense_replace", default=0, low=0)
-        every, last = f.integer("moe_layer_interval", "decoder_sparse_step", default=1), f.integer("moe_layer_end_index", default=-1, low=-1)
+        layers, first = (
+            f.integer("num_hidden_layers", high=1024),
+            f.integer("moe_layer_start_index", "first_k_dense_replace", default=0, low=0),
+        )
+        every, last = (
+            f.integer("moe_layer_interval", "decoder_sparse_step", default=1),
+            f.integer("moe_layer_end_index", default=-1, low=-1),
+        )
         inside = range(first, (layers if last < 0 else last + 1))
         kinds = ["sparse" if i in inside and (i + 1) % every == 0 else "dense" for i in range(layers)]
         return super().read_config(raw | {"mlp_layer_types": kinds}, max_model_len, **source)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from vtcore.models.config import ModelConfig
 from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
-from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned
+from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned, Values
 from vtcore.models.network import Network
 
 PREFIX = "blk.{}."
@@ -53,7 +53,21 @@ PER_LAYER = {
 }  # fmt: skip
 PAIRED = Difference(fixes={"q_proj": _halves("heads"), "k_proj": _halves("kv_heads")})
 FUSED = Difference(dict.fromkeys(QKV, "attn_qkv"), dict(zip(QKV, STACKED, strict=True)))
+INDEXER = {
+    "index_q": "indexer.attn_q_b", "index_k": "indexer.attn_k", "index_norm": "indexer.k_norm", "index_weights": "indexer.proj",
+}  # fmt: skip
+LOW_RANK = {
+    **{f"{n}_proj": f"attn_{n}" for n in ("q_a", "q_b")}, **{f"{n}_a_layernorm": f"attn_{n}_a_norm" for n in ("q", "kv")},
+    "kv_a_proj": "attn_kv_a_mqa",
+}  # fmt: skip
+EXPANDED = ("k_up", "v_up")
+LATENT = Difference(
+    {**LOW_RANK, "k_up": "attn_k_b", "v_up": "attn_v_b"}, dict.fromkeys(EXPANDED, Values(lambda weight, c: weight.swapaxes(1, 2)))
+)
 DIFFERENCES = {
+    "minicpm3": Difference({**LOW_RANK, **dict.fromkeys(EXPANDED, "attn_kv_b")}),
+    "deepseek2": LATENT,
+    "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
     **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),
@@ -74,9 +88,14 @@ DIFFERENCES = {
     "chatglm": Difference(GATE_UP),
     "glm4": Difference(GATE_UP | FOUR_NORMS),
     "gemma4": Difference(
-        FOUR_NORMS | PER_LAYER | {
-            "router_scale": "ffn_gate_inp.scale", "expert_scale": "ffn_down_exps.scale", "experts_gate": "ffn_gate_up_exps",
-            "experts_up": "ffn_gate_up_exps", "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
+        FOUR_NORMS
+        | PER_LAYER
+        | {
+            "router_scale": "ffn_gate_inp.scale",
+            "expert_scale": "ffn_down_exps.scale",
+            "experts_gate": "ffn_gate_up_exps",
+            "experts_up": "ffn_gate_up_exps",
+            "pre_feedforward_layernorm_2": "pre_ffw_norm_2",
             **{f"post_feedforward_layernorm_{n}": f"post_ffw_norm_{n}" for n in (1, 2)},
         }
     ),

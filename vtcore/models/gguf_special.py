@@ -58,6 +58,50 @@ def _glm4moe(raw: Json, m: Metadata, weights: Weights) -> Json:
     return {"use_qk_norm": "blk.0.attn_q_norm.weight" in weights.tensors}
 
 
+def _latent(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Widths of what latent attention expands to; yarn's mscale for all dimensions, a tenth of it, and the one of its ratio."""
+    name = m.text("general.architecture")
+    turned = m.integer(f"{name}.rope.dimension_count", minimum=1)
+    gating = {1: "softmax", 2: "sigmoid"}.get(m.integer(f"{name}.expert_gating_func", 1), "another")
+    own: Json = {
+        "kv_lora_rank": m.integer(f"{name}.attention.kv_lora_rank", minimum=1),
+        "q_lora_rank": m.integer(f"{name}.attention.q_lora_rank", 0) or None,
+        "qk_rope_head_dim": turned,
+        "qk_nope_head_dim": m.integer(f"{name}.attention.key_length_mla", minimum=turned + 1) - turned,
+        "v_head_dim": m.integer(f"{name}.attention.value_length_mla", minimum=1),
+        "num_key_value_heads": raw.get("num_attention_heads"),
+        "scoring_func": gating,
+        "partial_rotary_factor": None,
+    }
+    if gating == "softmax":
+        own["topk_method"] = "group_limited_greedy"
+    if tenth := m.number(f"{name}.rope.scaling.yarn_log_multiplier", 0.0):
+        own["rope_scaling"] = raw["rope_scaling"] | {"mscale": 10 * tenth, "mscale_all_dim": 10 * tenth}
+    return own
+
+
+def _minicpm3(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """The multipliers are not written: llama.cpp has those of the one model that there is."""
+    turned = m.integer("minicpm3.rope.dimension_count", minimum=1)
+    return {
+        **{n: m.integer(f"minicpm3.attention.{n}", minimum=1) for n in ("q_lora_rank", "kv_lora_rank")},
+        "qk_rope_head_dim": turned,
+        "qk_nope_head_dim": m.integer("minicpm3.attention.key_length", minimum=turned + 1) - turned,
+        "v_head_dim": m.integer("minicpm3.embedding_length", minimum=1) // m.integer("minicpm3.attention.head_count", minimum=1),
+        "partial_rotary_factor": None,
+        **{"scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 256},
+    }
+
+
+def _glm_dsa(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Layers that share a choice have no indexer."""
+    layers: int = raw["num_hidden_layers"]
+    indexers = [f"blk.{i}.indexer.attn_k.weight" in weights.tensors for i in range(layers)]
+    numbers = {"index_n_heads": "head_count", "index_head_dim": "key_length", "index_topk": "top_k"}
+    own: Json = {word: m.integer(f"glm-dsa.attention.indexer.{key}", minimum=1) for word, key in numbers.items()}
+    return _latent(raw, m, weights) | own | {"indexer_types": ["full" if i else "shared" for i in indexers]}
+
+
 def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Widths of heads by kind of layer; values that are keys are those that aren't there."""
     own = [n for n in range(m.integer("gemma4.block_count", maximum=LAYERS)) if f"blk.{n}.attn_k.weight" in weights.tensors]
@@ -79,6 +123,9 @@ READERS: dict[str, Reader] = {
     "olmo2": _olmo2,
     "mistral3": _mistral3,
     "gemma4": _gemma4,
+    "deepseek2": _latent,
+    "glm-dsa": _glm_dsa,
+    "minicpm3": _minicpm3,
     "gpt-oss": _gpt_oss,
     "glm4moe": _glm4moe,
 }

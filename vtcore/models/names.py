@@ -39,7 +39,9 @@ class Values:
     change: Callable[[Numbers, ModelConfig], Numbers]
 
     def __call__(self, value: Host, config: ModelConfig) -> Host:
-        return self.change(as_float32(_dense_outline(value) if is_outline(value) else value), config)
+        if is_outline(value):
+            return self.change(_dense_outline(value), config)
+        return np.ascontiguousarray(self.change(as_float32(value), config))
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ class Weights:
             return self.without(paths[0].format(0))
         shape = self.tensors[whole].shape
         if len(shape) != 3 or shape[0] != count:
-            raise CheckpointError(f"{whole} is {list(shape)}; it must have three axes, the first of {count}: the config's number of experts")
+            raise CheckpointError(
+                f"{whole} is {list(shape)}; it must have three axes, the first of {count}: the config's number of experts"
+            )
         if stored.fix is None:
             return self.tensor(whole, None, config)
         return tuple(self.tensor(whole, stored.fix, config, e) for e in range(count))

@@ -61,7 +61,8 @@ def write_pages(pages: Array, values: Array, slots: Array) -> None:
             pages[slot // pages.shape[1], slot % pages.shape[1]] = value
 
 
-def _seen(table: Array, **_: object) -> Array | None:
+def seen_pages(table: Array, **_: object) -> Array | None:
+    """The pages that a call reads: those in its table."""
     return np.unique(table[table >= 0]) if isinstance(table, np.ndarray) else None
 
 
@@ -85,7 +86,15 @@ def _paged_samples(rng: np.random.Generator) -> Iterator[Call]:
     chosen = np.stack([rng.permutation(6)[:3] for _ in range(7)]).astype(np.int32)
     chosen[1], chosen[2, 0] = -1, -1
     yield base | {"chosen": chosen}
+    far = paged(rng, tokens=(1, 3), lengths=(45, 4), heads=(12, 1), width=(48, 48), page=8)
+    named = np.full((4, 35), -1, np.int32)
+    named[0], named[1:, 17:20] = rng.permutation(45)[:35], rng.permutation(4)[:3]
+    yield far | {"chosen": named, "v_pages": far["k_pages"][..., :40], "sinks": normal(rng, 12)}
+    yield far | {"chosen": named, "slopes": normal(rng, 12), "cap": 3.0}
+    yield far | {"chosen": named} | {n: far[n].astype(SIXTEEN[1]) for n in ("k_pages", "v_pages")}
     yield base | {"q": cut(base["q"].reshape(7, 240)).reshape(7, 6, 40), "v_pages": base["k_pages"][..., :24]}
+    latent = paged(rng, tokens=(2, 1), lengths=(5, 40), heads=(16, 1), width=(576, 1), page=16)
+    yield latent | {"v_pages": latent["k_pages"][..., :512]}
     yield base | {n: np.ascontiguousarray(base[n].swapaxes(1, 2)).swapaxes(1, 2) for n in ("k_pages", "v_pages")}
     yield base | {"q": base["q"] * 30}
     for dtype in SIXTEEN:
@@ -145,7 +154,7 @@ def _enough(starts: Array, lengths: Array) -> str | None:
     errors=_paged_errors,
     tolerance=MIXED,
     check=_paged_rules,
-    touches={"k_pages": _seen, "v_pages": _seen},
+    touches={"k_pages": seen_pages, "v_pages": seen_pages},
 )
 def paged_attention(
     q: Array, k_pages: Array, v_pages: Array, table: Array, starts: Array, lengths: Array, until: Array, scale: float,

@@ -81,3 +81,26 @@ def place(x: Array, rows: Array, values: Array, add: bool = False) -> Array:
         if row >= 0:
             out[row] = out[row] + value if add else value
     return out
+
+
+def _look_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for n, k, t in ((7, 2, 1), (300, 6, 5), (4, 1, 0), (1, 8, 3)):
+        yield {"table": rng.integers(-9, 99, (n, k)).astype(np.int32), "ids": rng.integers(0, n, t).astype(np.int32)}
+    yield {"table": np.arange(24, dtype=np.int32).reshape(4, 6)[:, ::2], "ids": ints(3, 3, 0)}
+
+
+def _look_errors() -> Iterator[tuple[Call, str]]:
+    good: Call = {"table": np.zeros((4, 2), np.int32), "ids": ints(0, 3)}
+    yield good | {"ids": ints(4)}, "ids holds 4; it must be in [0, 4)"
+    yield good | {"table": ones(4, 2)}, "table is float32"
+
+
+@op(
+    "table[N K]:i, ids[T]:i -> [T K]:i",
+    samples=_look_samples,
+    errors=_look_errors,
+    check=lambda table, ids: inside("ids", ids, 0, table.shape[0]),
+)
+def look_up(table: Array, ids: Array) -> Array:
+    """Rows of a table of integers: table [N K], ids [T], result [T K]. The experts of a token by its number (DeepSeek 4, 2026)."""
+    return np.array(table[ids], np.int32, order="C")

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
 FAMILIES = (
-    "bends", "elementwise", "embedding", "experts", "linear", "linear_q8", "norm", "paged", "pages", "plain", "positions", "rope",
-    "routing", "rows",
+    "bends", "compressed", "elementwise", "embedding", "experts", "hyper", "indexer", "linear", "linear_q8", "norm", "paged", "pages",
+    "plain", "positions", "rope", "routing", "rows",
 )  # fmt: skip
 
 

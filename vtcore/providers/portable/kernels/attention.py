@@ -55,13 +55,17 @@ class Row:
 class Attention:
     """The emitter of one task: state of the online softmax, and the steps of a page."""
 
-    def __init__(self, k: Lanes, where: Keys, rows: list[Row]) -> None:
+    peaks: Var  # of scores, a lane for each row
+    totals: list[Var]  # of exponentials
+
+    def __init__(self, k: Lanes, where: Keys, rows: list[Row], before: Attention | None = None) -> None:
+        """`before`: what the same rows have seen elsewhere, with which this goes on."""
         self.k, self.w, self.rows = k, where, rows
         self.parts = -(-where.page // k.lanes)  # registers of a page's scores
         self.columns = -(-where.value_width // k.lanes) * k.lanes
         self.weights = k.stack(len(rows) * self.parts * k.width)
-        self.sums = k.stack(len(rows) * self.columns * 4)
-        self.peaks, self.totals = self._start()
+        self.sums: Val = before.sums if before else k.stack(len(rows) * self.columns * 4)
+        self.peaks, self.totals = (before.peaks, before.totals) if before else self._start()
 
     def _start(self) -> tuple[Var, list[Var]]:
         k, peaks, totals = self.k, self.k.const(NOTHING), list[Var]()
@@ -77,18 +81,50 @@ class Attention:
         return k.var(peaks), totals
 
     def run(self) -> None:
+        """See all, and store the results."""
+        self.walk()
+        self.finish()
+
+    def walk(self) -> None:
+        """See every page."""
         k, page = self.k, self.w.page
-        first, until = reduce(k.min, (r.first for r in self.rows)), reduce(k.max, (r.until for r in self.rows))
+        first, until = self._range()
         for p in k.range(first // page, (until + page) // page):
-            number = k.integer(self.w.table + p * 4)
+            number = self._page(p)
             scores = self._scores(number)
             shrink = self._weigh(self._masked(scores, p))
             low, high = k.max(first - p * page, 0), k.min(until + 1 - p * page, page)
             self._mix(number, shrink, low, high)
+
+    def finish(self) -> None:
+        """Store the results."""
+        k = self.k
         for r, row in enumerate(self.rows):
             factor = k.splat(k.lift(1.0, self.w.scale.type) / k.max(k.hsum(self.totals[r].get()), 1e-30))
             for i, count in k.vectors(k.lift(self.w.value_width)):
                 k.put(row.out + i * 4, k.load(self.sums + r * self.columns * 4 + i * 4, k.VF) * factor, "float32", count)
+
+    def _range(self) -> tuple[Val, Val]:
+        """The first and the last place that any row may see."""
+        return reduce(self.k.min, (r.first for r in self.rows)), reduce(self.k.max, (r.until for r in self.rows))
+
+    def _page(self, p: Val) -> Val:
+        """The number of a request's page."""
+        return self.k.integer(self.w.table + p * 4)
+
+    def _keys(self, number: Val) -> Iterator[tuple[Val, Val]]:
+        """The slots of a page, and where each one's key is."""
+        for slot in self.k.range(self.w.page):
+            yield slot, self.w.keys + (number * self.w.k_page + slot * self.w.k_slot) * SIZES[self.w.k_dtype]
+
+    def _values(self, number: Val, slots: tuple[Val, Val]) -> Iterator[tuple[Val, Val]]:
+        """Some slots of a page, and where each one's value is."""
+        for slot in self.k.range(*slots):
+            yield slot, self.w.values + (number * self.w.v_page + slot * self.w.v_slot) * SIZES[self.w.v_dtype]
+
+    def _entries(self, p: Val) -> list[Val]:
+        """The entries in the slots of a page: registers of their indices in the sequence."""
+        return [self.k.splat((p * self.w.page).cast("trunc", I32)) + self.k.iota() + slot for slot, _ in self._counts()]
 
     def _counts(self) -> Iterator[tuple[int, Val | None]]:
         """The first slot of each register of a page, and how many there are if the register isn't full."""
@@ -114,8 +150,7 @@ class Attention:
 
     def _by_column(self, number: Val) -> list[list[Val]]:
         k, w, size = self.k, self.w, SIZES[self.w.k_dtype]
-        for slot in k.range(w.page):
-            at = w.keys + (number * w.k_page + slot * w.k_slot) * size
+        for slot, at in self._keys(number):
             totals = [k.var(k.const(0.0)) for _ in self.rows]
             for d, count in k.vectors(k.lift(w.width)):
                 key = k.floats(at + d * size, w.k_dtype, count)
@@ -131,7 +166,7 @@ class Attention:
     def _masked(self, scores: list[list[Val]], p: Val) -> list[list[tuple[Val, Val]]]:
         """Finished scores, NOTHING where the row doesn't see the entry, with the masks."""
         k, w, out = self.k, self.w, list[list[tuple[Val, Val]]]()
-        entries = [k.splat((p * w.page).cast("trunc", I32)) + k.iota() + slot for slot, _ in self._counts()]
+        entries = self._entries(p)
         for row, parts in zip(self.rows, scores, strict=True):
             first, until, index = (k.splat(x.cast("trunc", I32)) for x in (row.first, row.until, row.index))
             out.append([])
@@ -179,8 +214,8 @@ class Attention:
         k, w, size = self.k, self.w, SIZES[self.w.v_dtype]
         sums = [self.sums + (r * self.columns * 4) + column * 4 for r in range(len(self.rows))]
         totals = [[k.var(k.load(s + j * k.width, k.VF) * shrinks[r]) for j in range(len(counts))] for r, s in enumerate(sums)]
-        for slot in k.range(*slots):
-            at = w.values + (number * w.v_page + slot * w.v_slot + column) * size
+        for slot, start in self._values(number, slots):
+            at = start + column * size
             values = [k.floats(at + j * k.lanes * size, w.v_dtype, count) for j, count in enumerate(counts)]
             for r, total in enumerate(totals):
                 x = k.splat(k.number(self._weight(r, slot)))

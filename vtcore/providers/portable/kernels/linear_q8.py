@@ -128,9 +128,7 @@ def run_bytes(k: Lanes) -> int:
     return GROUPS * 2 * k.width
 
 
-def rounded_sums(
-    k: Lanes, layout: Layout, q: Val, rows: list[Val], panel: Val, blocks: Val, expanded: Val | None = None
-) -> list[Var]:
+def rounded_sums(k: Lanes, layout: Layout, q: Val, rows: list[Val], panel: Val, blocks: Val, expanded: Val | None = None) -> list[Var]:
     """The products of rows of activation blocks with one panel (whose codes may have been written out as bytes): registers 0 and 1 of each
     row's outputs."""
     size = activation_bytes(k, layout)

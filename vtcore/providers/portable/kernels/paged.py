@@ -12,6 +12,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float
 from vtcore.providers.portable.jit import Static, kernel
 from vtcore.providers.portable.kernels.attention import COLUMNS, Attention, Keys, Row
+from vtcore.providers.portable.kernels.chosen import ALL, Chosen
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.provider import Portable
@@ -23,14 +24,14 @@ ACCUMULATORS = {16: 24, 8: 12, 4: 8}  # registers that hold scores or sums, by f
 
 
 @kernel(
-    "q keys values table starts lengths until sinks slopes tokens requests pages window chunk scale:f cap:f "
+    "q keys values table starts lengths until sinks slopes chosen choices tokens requests pages window chunk scale:f cap:f "
     "q_token q_head k_page k_slot k_head k_column v_page v_slot v_head -> y"
 )
 def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, lengths: Val, until: Val, sinks: Val, slopes: Val,
-          tokens: Val, requests: Val, pages: Val, window: Val, chunk: Val, scale: Val, cap: Val,
+          chosen: Val, choices: Val, tokens: Val, requests: Val, pages: Val, window: Val, chunk: Val, scale: Val, cap: Val,
           q_token: Val, q_head: Val, k_page: Val, k_slot: Val, k_head: Val, k_column: Val, v_page: Val, v_slot: Val, v_head: Val,
           y: Val, *, together: int, heads: int, group: int, kv_heads: int, page: int, width: int, value_width: int,
-          k_dtype: str, v_dtype: str, by_slot: bool, capped: bool, sunk: bool, sloped: bool) -> None:  # fmt: skip
+          k_dtype: str, v_dtype: str, by_slot: bool, capped: bool, sunk: bool, sloped: bool, picked: bool) -> None:  # fmt: skip
     """A task: `heads` query heads of `together` tokens, or of fewer where another request begins. The last tokens first: they see most."""
     parts = group // heads
 
@@ -38,21 +39,23 @@ def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, len
         kv_head, head = part // parts, part * heads
         where = Keys(
             keys + kv_head * k_head * SIZES[k_dtype], values + kv_head * v_head * SIZES[v_dtype], table + request * pages * 4,
-            k_page, k_slot, k_column, v_page, v_slot, scale, cap if capped else None, page, width, value_width, k_dtype, v_dtype, by_slot,
+            k_page, k_slot, k_column, v_page, v_slot, scale, cap if capped else None, k.lanes if picked else page, width, value_width,
+            k_dtype, v_dtype, by_slot,
         )  # fmt: skip
         rows = list[Row]()
         for t in range(n):
             index = k.integer(lengths + request * 4) - k.integer(starts + request * 4 + 4) + token + t
-            seen = (_first(k, index, window, chunk), k.integer(until + (token + t) * 4), index)
+            whole = (_first(k, index, window, chunk), k.integer(until + (token + t) * 4), index)
+            seen = (k.lift(0), k.lift(ALL), index) if picked else whole
             for g in range(heads):
                 source = q + ((token + t) * q_token + (head + g) * q_head) * 4
                 target = y + ((token + t) * (group * kv_heads) + head + g) * (value_width * 4)
                 extras = [k.number(array + (head + g) * 4) if used else None for array, used in ((sinks, sunk), (slopes, sloped))]
                 rows.append(Row(source, target, *seen, *extras))
-        Attention(k, where, rows).run()
+        (Chosen(k, where, rows, chosen + token * choices * 4, choices, page) if picked else Attention(k, where, rows)).run()
 
     def one(token: Val, part: Val) -> None:
-        request = _request(k, starts, requests, token)
+        request = request_of(k, starts, requests, token)
         with k.either(request < 0) as (nobody, somebody):
             with nobody:
                 for i in k.range(heads * value_width):
@@ -66,8 +69,8 @@ def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, len
         if together == 1:
             one(token, part)
             continue
-        request = _request(k, starts, requests, token)
-        last = _request(k, starts, requests, k.min(token + (together - 1), tokens - 1))
+        request = request_of(k, starts, requests, token)
+        last = request_of(k, starts, requests, k.min(token + (together - 1), tokens - 1))
         whole = request.eq(last) & (request > -1) & (token + together <= tokens)
         with k.either(whole) as (as_one, alone):
             with as_one:
@@ -77,7 +80,7 @@ def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, len
                     one(t, part)
 
 
-def _request(k: Lanes, starts: Val, requests: Val, token: Val) -> Val:
+def request_of(k: Lanes, starts: Val, requests: Val, token: Val) -> Val:
     """Whose row this is, by halving; -1 if nobody's."""
     low, high = k.var(0), k.var(requests)  # the first request that starts behind the token is in [low, high]
     with k.loop(lambda: low.get() < high.get()):
@@ -112,25 +115,28 @@ def register(p: Portable) -> None:
         if not y.size:
             return y
         words: list[Word] = [
-            q, k_pages, v_pages, table, starts, lengths, until, sinks, slopes, q.shape[0], lengths.shape[0], table.shape[1],
-            window, chunk, scale, cap or 1.0, *q.strides[:2], *k_pages.strides, *v_pages.strides[:3], y,
+            q, k_pages, v_pages, table, starts, lengths, until, sinks, slopes, chosen, 0 if chosen is None else chosen.shape[1],
+            q.shape[0], lengths.shape[0], table.shape[1], window, chunk, scale, cap or 1.0,
+            *q.strides[:2], *k_pages.strides, *v_pages.strides[:3], y,
         ]  # fmt: skip
-        work = q.size * table.shape[1] * k_pages.shape[1] // 8
-        static = statics(p.isa.lanes, q, k_pages, v_pages) | {"capped": cap > 0, "sunk": sinks is not None, "sloped": slopes is not None}
-        p.launch(paged, words, work, **static)
+        work = q.size * (table.shape[1] * k_pages.shape[1] if chosen is None else chosen.shape[1]) // 8
+        static = statics(p.isa.lanes, q, k_pages, v_pages, chosen)
+        p.launch(paged, words, work, **static, capped=cap > 0, sunk=sinks is not None, sloped=slopes is not None)
         return y
 
 
-def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor) -> dict[str, Static]:
+def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Tensor | None = None) -> dict[str, Static]:
     """What is compiled in: the shapes, and how many rows work together, which the registers for a page's scores limit."""
     (tokens, q_heads, width), (_, page, kv_heads, _) = q.shape, k_pages.shape
-    group = q_heads // kv_heads
-    most = max(1, min(lanes, ACCUMULATORS[lanes] // max(-(-page // lanes), COLUMNS)))
+    group, registers = q_heads // kv_heads, -(-page // lanes) if chosen is None else 1
+    most = max(1, min(lanes, ACCUMULATORS[lanes] // max(registers, COLUMNS)))
     heads = max(h for h in range(1, most + 1) if group % h == 0)
-    together = min(4, most // heads) if tokens >= MANY else 1
+    together = min(4, most // heads) if tokens >= MANY and chosen is None else 1
     return {
         "together": together, "heads": heads, "group": group, "kv_heads": kv_heads, "page": page, "width": width,
-        "value_width": v_pages.shape[-1], "k_dtype": dtype_of(k_pages), "v_dtype": dtype_of(v_pages), "by_slot": k_pages.strides[1] == 1,
+        "value_width": v_pages.shape[-1], "k_dtype": dtype_of(k_pages), "v_dtype": dtype_of(v_pages),
+        "by_slot": chosen is None and k_pages.strides[1] == 1,
+        "picked": chosen is not None,
     }  # fmt: skip
 
 
@@ -139,15 +145,13 @@ def declines(
     sinks: Any, slopes: Any, chosen: Any, **_: object,
 ) -> str | None:  # fmt: skip
     """Why the kernel won't run a call."""
-    for name, t in {"table": table, "starts": starts, "lengths": lengths, "until": until}.items():
-        if dtype_of(t) != "int32" or not t.contiguous:
+    for name, t in {"table": table, "starts": starts, "lengths": lengths, "until": until, "chosen": chosen}.items():
+        if t is not None and (dtype_of(t) != "int32" or not t.contiguous):
             return f"{name} is {t.dtype} with strides {list(t.strides)}; the kernel reads contiguous int32"
-    if chosen is not None:
-        return "entries are chosen one by one; the kernel reads whole ranges"
     if any(n == 0 for t in (k_pages, v_pages) for n in t.shape):
         return f"k_pages is {list(k_pages.shape)}: there are no entries"
-    if k_pages.strides[1] != 1 and k_pages.strides[3] != 1:
-        return f"k_pages has strides {list(k_pages.strides)}; the kernel wants slots or columns side by side"
+    if k_pages.strides[3] != 1 and (k_pages.strides[1] != 1 or chosen is not None):
+        return f"k_pages has strides {list(k_pages.strides)}; the kernel wants columns side by side (or slots, if they aren't chosen)"
     if v_pages.strides[3] != 1:
         return f"v_pages has strides {list(v_pages.strides)}; the kernel wants columns side by side"
     return not_float(q=q, k_pages=k_pages, v_pages=v_pages, sinks=sinks, slopes=slopes)

@@ -1,4 +1,4 @@
-"""place: rows put in, or added to, others."""
+"""place: rows put in, or added to, others; look_up: rows of integers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import contiguous_integers, float32_rows, not_float
 from vtcore.providers.portable.kernels.plain.kernel import not_int32, plain
-from vtcore.providers.portable.kernels.plain.words import INT, array, copy, floats, words
+from vtcore.providers.portable.kernels.plain.words import INT, array, claim, copy, floats, words
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.provider import Portable
 from vtcore.tensor import Tensor, empty
@@ -28,8 +28,28 @@ def placed(table: int, thread: int, threads: int) -> None:
                 out[j] = out[j] + value[j] if add != 0 else value[j]
 
 
+@plain("source ids n width height -> out")
+def looked_up(table: int, thread: int, threads: int) -> None:
+    """look_up. Numbers outside are the caller's error; they give what was there."""
+    w = words(table)
+    n, width, height = w[2], w[3], w[4]
+    ids = array(w[1], n, INT)
+    i = claim(table)
+    while i < n:
+        if 0 <= ids[i] < height:
+            copy(array(w[0] + 4 * ids[i] * width, width, INT), array(w[5] + 4 * i * width, width, INT))
+        i = claim(table)
+
+
 def register(p: Portable) -> None:
-    """place."""
+    """place, look_up."""
+
+    @p.kernel(ops.look_up, declines=lambda table, ids: not_int32(table=table, ids=ids))
+    def look_up(table: Tensor, ids: Tensor) -> Tensor:
+        n, (height, width) = ids.shape[0], table.shape
+        out = empty(HOST, (n, width), INT)
+        p.launch(looked_up, [contiguous_integers(table), contiguous_integers(ids), n, width, height, out], out.size)
+        return out
 
     @p.kernel(ops.place, declines=lambda x, rows, values, **_: not_float(x=x, values=values) or not_int32(rows=rows))
     def place(x: Tensor, rows: Tensor, values: Tensor, add: bool) -> Tensor:
