@@ -73,7 +73,7 @@ def test_a_quantised_weight_means_its_values(name, providers, tmp_path):
 
 
 def test_fast_experts_round_what_they_multiply(tmp_path):
-    """experts_q8 where numerics are fast: the same bits each way, and nearly the logits of exact numerics, but where another expert is chosen."""
+    """experts_q8 where numerics are fast: the same bits each way, and nearly the exact logits, but where another expert is chosen."""
     golden = Golden.load(FOLDER / "qwen3_moe.json")
     path = convert(golden, tmp_path / "model.gguf", Type.Q8_0)
     exact, fast = (load_model(open_checkpoint(path), numerics=numerics) for numerics in ("exact", "fast"))

@@ -10,8 +10,15 @@ from vtcore.conformance.gate import answer, judge, load
 from vtcore.errors import VtcoreError
 from vtcore.providers import chain
 
-TRAINING = {"attention_dropout", "initializer_range", "init_std", "classifier_dropout", "summary_first_dropout", "embedding_fraction",
-            "router_aux_loss_coef"}
+TRAINING = {
+    "attention_dropout",
+    "initializer_range",
+    "init_std",
+    "classifier_dropout",
+    "summary_first_dropout",
+    "embedding_fraction",
+    "router_aux_loss_coef",
+}
 BLIND = {  # what a golden can't see, and why
     ("internlm3", "rope_parameters/factor"): "counts from 512 tokens on",
     ("llama_rope_alpha", "rope_parameters/factor"): "alpha stands for it",

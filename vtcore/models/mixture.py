@@ -38,7 +38,7 @@ class Expert(Decoder):
 
 
 class Mixture(Expert, Llama):
-    """What a family says by its tables: is there a bias for the choice, a shared expert? By config.json: renormalised, scaled, in groups?"""
+    """What a family says by its tables: a bias for the choice, a shared expert? By config.json: renormalised, scaled, in groups?"""
 
     names: ClassVar[Names] = Llama.names | ROUTED
     defaults: ClassVar[Json] = Llama.defaults | ROUTING

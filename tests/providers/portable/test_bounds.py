@@ -81,7 +81,10 @@ CALLS = {
     ),
     "choice of experts": (ops.route, {"logits": floats(3, 37), "k": 5, "bias": floats(37, dtype="bfloat16"), "score": "sigmoid"}),
     "sparse choice": (ops.route_sparse, {"logits": floats(3, 37), "jitter": 0.1}),
-    "experts": (ops.experts, EXPERTS | {"gate": floats(4, 9, 37), "up": floats(4, 9, 37), "down": floats(4, 5, 9), "up_bias": floats(4, 9)}),
+    "experts": (
+        ops.experts,
+        EXPERTS | {"gate": floats(4, 9, 37), "up": floats(4, 9, 37), "down": floats(4, 5, 9), "up_bias": floats(4, 9)},
+    ),
     "experts in blocks": (ops.experts_q8, EXPERTS | {"x": floats(7, 64), **{n: stack("Q4_0") for n in ("gate", "up", "down")}}),
 }  # fmt: skip
 

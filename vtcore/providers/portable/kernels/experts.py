@@ -115,7 +115,7 @@ def grouped(k: Lanes, x: Val, sums: Val, plan: Val, table: Val, bias: Val, n: Va
             pairs = [k.integer(order + (first + r) * 4) for r in range(count)]
             out.store(k, _products(k, how, kind, x, sums, [p // share for p in pairs], w, panel, steps), pairs, panel)
 
-        for count in (TILES if several else TILES[-1:]):
+        for count in TILES if several else TILES[-1:]:
             whole = low + (high - low) // count * count
             for first in k.range(low, whole, count):
                 tile(first, count)
