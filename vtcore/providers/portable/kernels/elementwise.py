@@ -53,6 +53,7 @@ def _swiglu_oai(k: Lanes, g: Val, u: Val, alpha: Val, limit: Val) -> Val:
 ONE: dict[str, Callable[..., Val]] = {
     "scale": lambda k, x, a, b: x * a,
     "softcap": lambda k, x, a, b: maths.tanh(k, x / a) * a,
+    "sigmoid": lambda k, x, a, b: maths.sigmoid(k, x),
     "silu": lambda k, x, a, b: _silu(k, x),
     "gelu": lambda k, x, a, b: _gelu(k, x),
     "gelu_tanh": lambda k, x, a, b: _gelu_tanh(k, x),
@@ -134,7 +135,7 @@ def apply_two(p: Portable, formula: str, x: Tensor, y: Tensor, a: float = 0.0, b
 
 def register(p: Portable) -> None:
     """The ops that are a formula of each value."""
-    for name in ("silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "softplus"):
+    for name in ("sigmoid", "silu", "gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "softplus"):
         _register_one(p, name)
     for name in ("add", "mul"):
         _register_two(p, name)

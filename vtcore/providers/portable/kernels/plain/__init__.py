@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtcore.providers.portable.kernels.plain import attention, choice, draw, logits, placing, products
+from vtcore.providers.portable.kernels.plain import attention, choice, draw, logits, placing, products, recurrent, scans
 
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 
 def register(p: Portable) -> None:
     """All of them."""
-    for family in (attention, choice, draw, logits, placing, products):
+    for family in (attention, choice, draw, logits, placing, products, recurrent, scans):
         family.register(p)
