@@ -13,6 +13,7 @@ from vtcore.dispatch import Dispatcher
 from vtcore.providers import ProviderOptions, chain
 
 NAMES = ["llama", "gemma2", "phi3_longrope_long", "qwen3", "deepseek_v32", "deepseek_v4"]
+NAMES += ["mamba2", "qwen3_5", "mamba"]
 MODELS = {name: load(Golden.load(FOLDER / f"{name}.json")) for name in NAMES}
 PORTABLE = {threads: chain(None, ProviderOptions(threads=threads)) for threads in (1, 2)}
 PROMPTS = [np.random.default_rng(i).integers(3, 290, n).tolist() for i, n in enumerate([1, 19, 40, 5, 64, 2, 33] * 5)]

@@ -19,7 +19,10 @@ TRAINING = {
     "embedding_fraction",
     "router_aux_loss_coef",
 }
+TRAINING |= {"time_step_min", "time_step_max", "time_step_floor", "time_step_scale"}  # what a bias is drawn by
 BLIND = {  # what a golden can't see, and why
+    ("lfm2", "block_ffn_dim_multiplier"): "the weights say how wide they are",
+    ("nemotron_h", "routed_scaling_factor"): "it has no experts",
     ("internlm3", "rope_parameters/factor"): "counts from 512 tokens on",
     ("llama_rope_alpha", "rope_parameters/factor"): "alpha stands for it",
     ("hunyuan", "rope_parameters/factor"): "alpha stands for it",

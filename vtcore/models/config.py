@@ -14,8 +14,9 @@ from vtcore.models.rope_config import longest, read_ropes
 LAYERS, WIDTH, VOCAB = 1024, 1 << 20, 1 << 26  # more than any model has; what is above is a broken file
 KINDS = frozenset({
     "full_attention", "sliding_attention", "chunked_attention", "indexed_attention", "compressed_sparse_attention",
-    "heavily_compressed_attention", "linear_attention", "mamba", "conv", "attention",
+    "heavily_compressed_attention", "linear_attention", "mamba", "conv", "attention", "mlp", "moe",
 })  # fmt: skip
+UNTURNED = frozenset({"linear_attention", "mamba", "conv", "mlp", "moe"})  # layers in which no rope has a part
 MLP_KINDS = frozenset({"dense", "sparse", "moe", "hash_moe"})
 ATTENTION, MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
 BIASES = {"attention_bias": ATTENTION, "qkv_bias": ATTENTION[:3], "mlp_bias": MLP}  # which weights have one if a flag is true
@@ -29,6 +30,11 @@ INTEGERS = (
     "moe_intermediate_size", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
     "index_topk", "index_n_heads", "index_head_dim",
     "o_groups", "o_lora_rank", "hc_mult", "hc_sinkhorn_iters",
+)  # fmt: skip
+STATES = (
+    "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_num_heads", "mamba_head_dim", "n_groups",
+    "ssm_state_size", "state_size", "conv_kernel", "conv_L_cache", "linear_num_key_heads", "linear_num_value_heads",
+    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
 )  # fmt: skip
 COUNTS = (
     "num_kv_shared_layers",
@@ -87,7 +93,7 @@ class ModelConfig:
         """The numbers as one layer sees them."""
         kind = _at(self.kinds, index)
         window, chunk = self.window if "sliding" in kind else 0, self.chunk if "chunked" in kind else 0
-        rope = self.ropes[kind] if kind in self.ropes else self.ropes.get("")
+        rope = None if kind in UNTURNED else self.ropes[kind] if kind in self.ropes else self.ropes.get("")
         own = self.overrides.get(index, {})
         return replace(self, kind=kind, mlp_kind=_at(self.mlp_kinds, index), window=window, chunk=chunk, rope=rope, **own)
 
@@ -135,7 +141,7 @@ def _check_rest(f: Fields, layers: int) -> None:
         f.number(key, above=True)
     if f.has("clip_qkv"):
         f.number("clip_qkv")
-    for key in filter(f.has, INTEGERS):
+    for key in filter(f.has, INTEGERS + STATES):
         f.integer(key)
     for key in filter(f.has, COUNTS):
         f.integer(key, low=0)

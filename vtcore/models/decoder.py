@@ -108,7 +108,8 @@ class Decoder(Network):
             return dynamic_angles(
                 b.positions, b.starts, b.lengths if b.prompts is None else b.prompts, *r.rope.dynamic, 2 * r.frequencies.size
             )
-        return rope_angles(b.positions, r.frequencies, r.rope.scale, r.axes)
+        axes = r.axes if len(b.positions.shape) > 1 else None  # of text alone all axes are one
+        return rope_angles(b.positions, r.frequencies, r.rope.scale, axes)
 
     def embed(self, step: Step) -> Array:
         """[T, hidden]: the tokens' embeddings, and the images' in their places."""
