@@ -10,8 +10,7 @@ ALIASES = {  # names for an architecture that is recorded under another
     "MPTForCausalLM", "PhiMoEForCausalLM",
     "StableLMEpochForCausalLM", "YiForCausalLM",
 }  # fmt: skip
-ALIASES |= {"Qwen3_5ForConditionalGeneration"}
-PENDING |= {"nemotron_h_moe": "layers of experts"}
+ALIASES |= {"Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"}
 ALL = goldens()
 GOLDENS = [g for g in ALL if g.architecture in ARCHITECTURES]
 EXACT = [g for g in GOLDENS if g.dtype == "float32"]

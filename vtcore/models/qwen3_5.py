@@ -1,5 +1,6 @@
 """Qwen 3.5: gated delta nets, and in every fourth layer Qwen 3 attention with a gate on its output; norms stored minus one."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Rows, Stored, architecture, flat
@@ -16,6 +17,7 @@ GATE = Rows(lambda rows, c: rows.reshape(-1, 2, c.head_dim)[:, 1].reshape(-1))
 @architecture("Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", gguf=("qwen35",))
 class Qwen35(DeltaNet, Qwen3):
     defaults: ClassVar[Json] = Qwen3.defaults | {"head_dim": 256, "partial_rotary_factor": 0.25, "full_attention_interval": 4}
+    words: ClassVar[Mapping[str, str]] = {"mtp_num_hidden_layers": "num_nextn_predict_layers"}
     top: ClassVar[Names] = Decoder.top | {"norm": Stored("model.norm", PLUS_ONE)}
     names: ClassVar[Names] = (
         Qwen3.names
