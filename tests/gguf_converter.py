@@ -11,14 +11,15 @@ from typing import Any
 import gguf
 import numpy as np
 
-from tests import gguf_families
+from tests import gguf_families, gguf_states
 from tests.gguf_families import FAMILIES, llama3_divisors, paired
+from tests.gguf_states import STATES, WHOLE
 from vtcore.conformance.golden import Golden
 
 ARCHITECTURES = {
     "LlamaForCausalLM": "llama", "InternLM3ForCausalLM": "llama", "MistralForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2",
     "Qwen3ForCausalLM": "qwen3", "SmolLM3ForCausalLM": "smollm3", "Phi3ForCausalLM": "phi3", "GraniteForCausalLM": "granite",
-    "GemmaForCausalLM": "gemma", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3", **FAMILIES,
+    "GemmaForCausalLM": "gemma", "Gemma2ForCausalLM": "gemma2", "Gemma3ForCausalLM": "gemma3", **FAMILIES, **STATES,
 }  # fmt: skip
 PAIRED = {"llama", "smollm3", "granite"}  # q and k are permuted
 PLUS_ONE = {"gemma", "gemma2", "gemma3"}
@@ -37,9 +38,12 @@ Type = gguf.GGMLQuantizationType
 
 def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = False) -> Path:
     """Write the file: matrices as `kind`, all else in float32. `lossy`: in float32 too, as what is left of them in that kind."""
-    config, name = golden.config, ARCHITECTURES[golden.architecture]
+    config, name = golden.config, gguf_name(golden)
     writer = gguf.GGUFWriter(path, name)
-    if golden.architecture in FAMILIES:
+    if golden.architecture in STATES:
+        gguf_states.add_numbers(writer, name, config)
+        made = list(gguf_states.tensors(golden.weights(), name, config))
+    elif golden.architecture in FAMILIES:
         gguf_families.add_numbers(writer, name, config)
         made = list(gguf_families.tensors(writer, golden, name))
     else:
@@ -50,9 +54,10 @@ def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = Fal
     names = gguf.get_tensor_name_map(architecture, 16)
     for old, value in made:
         tensor = old if old.startswith(("rope_f", "blk.")) else names.get_name(old, try_suffixes=(".weight", ".bias"))
-        if value.ndim > 1 and lossy:
+        matrix = value.ndim > 1 and name not in WHOLE and tensor.endswith(".weight") and "conv" not in tensor
+        if matrix and lossy:
             writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
-        elif value.ndim > 1 and kind is not Type.F32:
+        elif matrix and kind is not Type.F32:
             writer.add_tensor(tensor, gguf.quantize(value, kind), raw_dtype=kind)
         else:
             writer.add_tensor(tensor, np.ascontiguousarray(value))
@@ -61,6 +66,12 @@ def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = Fal
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def gguf_name(golden: Golden) -> str:
+    """The name of the architecture."""
+    known = golden.architecture in STATES
+    return gguf_states.name_of(golden.architecture, golden.config) if known else ARCHITECTURES[golden.architecture]
 
 
 def add_numbers(writer: gguf.GGUFWriter, c: dict[str, Any]) -> None:

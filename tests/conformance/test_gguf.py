@@ -8,8 +8,9 @@ import pytest
 
 from tests.conformance.gated import EXACT
 from tests.conformance.test_rules import assert_same_bits
-from tests.gguf_converter import ARCHITECTURES, UNSAID, convert
+from tests.gguf_converter import ARCHITECTURES, UNSAID, convert, gguf_name
 from tests.gguf_families import FAMILIES
+from tests.gguf_states import STATES
 from tests.gguf_mixtures import FIXED
 from vtcore.conformance.gate import Way, answer, judge, load
 from vtcore.conformance.golden import FOLDER, Golden
@@ -29,7 +30,7 @@ def opened(golden, path):
 
 @pytest.mark.parametrize(
     ("golden", "kind"),
-    [(g, kind) for g in SAID for kind in ([Type.BF16] if g.architecture in FAMILIES else [Type.F32, Type.F16, Type.BF16])],
+    [(g, kind) for g in SAID for kind in ([Type.BF16] if g.architecture in FAMILIES or g.architecture in STATES else [Type.F32, Type.F16, Type.BF16])],
     ids=lambda p: p.name,
 )
 def test_the_same_answers_from_gguf(golden, kind, tmp_path):
@@ -54,7 +55,7 @@ def test_a_format_without_a_word_for_a_number_means_the_usual_one(name, tmp_path
 def test_every_gguf_architecture_is_gated():
     load_all()
     ours = {name for name, cls in GGUF_ARCHITECTURES.items() if cls.__module__.startswith("vtcore.models")}
-    assert ours == {ARCHITECTURES[g.architecture] for g in GOLDENS if g.name not in UNSAID}
+    assert ours == {gguf_name(g) for g in GOLDENS if g.name not in UNSAID}
     assert set(UNSAID) <= {g.name for g in GOLDENS}
 
 

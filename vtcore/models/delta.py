@@ -40,5 +40,6 @@ class DeltaNet(Llama):
         v = heads(qkv[:, 2 * edge :], c.linear_value_head_dim)
         decay, beta = mul(time_step(w.in_proj_a(x), w.dt_bias), w.rate), sigmoid(w.in_proj_b(x))
         decay = decay.reshape(*decay.shape, 1)
-        out = gated_delta(scale(q, c.linear_key_head_dim**-0.5), k, v, decay, beta, state["matrix"], *step.walk(state))
+        turns = bool(c.rest.get("linear_heads_in_turns"))  # GGUF's order of the heads of v
+        out = gated_delta(scale(q, c.linear_key_head_dim**-0.5), k, v, decay, beta, state["matrix"], *step.walk(state), turns=turns)
         return w.out_proj(flat(silu_mul(heads(w.in_proj_z(x), c.linear_value_head_dim), rms_norm(out, w.delta_norm.weight, c.eps))))

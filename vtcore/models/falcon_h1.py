@@ -10,7 +10,7 @@ from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Ste
 from vtcore.models.fields import Fields, Json
 from vtcore.models.llama import Llama
 from vtcore.models.selective import SelectiveScan
-from vtcore.ops import add, scale, silu_mul
+from vtcore.ops import add, rms_norm, scale, silu_mul
 
 MULTIPLIERS = {
     **dict.fromkeys(("embedding", "lm_head", "key", "attention_in", "attention_out", "ssm_in", "ssm_out"), 1),
@@ -25,6 +25,13 @@ def _scaled(weight: Any, c: ModelConfig) -> Any:
     return weight * parts[:, None] * np.float32(c.ssm_in_multiplier)
 
 
+IN_PROJ = Values(_scaled)
+KEYS = Values(lambda a, c: a * np.float32(c.key_multiplier))
+GATES = Values(lambda a, c: a * np.float32(c.mlp_multipliers[0]))
+DOWNS = Values(lambda a, c: a * np.float32(c.mlp_multipliers[1]))
+FOLDED = frozenset({IN_PROJ, KEYS, GATES, DOWNS})  # GGUF holds them multiplied
+
+
 @architecture("FalconH1ForCausalLM", gguf=("falcon-h1",))
 class FalconH1(SelectiveScan, Llama):
     defaults: ClassVar[Json] = Llama.defaults | {"mamba_rms_norm": False, "mamba_norm_before_gate": False}
@@ -32,10 +39,11 @@ class FalconH1(SelectiveScan, Llama):
     only: ClassVar[Json] = {"mamba_norm_before_gate": False}
     top: ClassVar[Names] = Decoder.top | {"norm": "model.final_layernorm"}
     names: ClassVar[Names] = Bamba.names | {
-        "in_proj": Stored("mamba.in_proj", Values(_scaled)),
-        "k_proj": Stored("self_attn.k_proj", Values(lambda a, c: a * np.float32(c.key_multiplier))),
-        "gate_proj": Stored("feed_forward.gate_proj", Values(lambda a, c: a * np.float32(c.mlp_multipliers[0]))),
-        "down_proj": Stored("feed_forward.down_proj", Values(lambda a, c: a * np.float32(c.mlp_multipliers[1]))),
+        "post_attention_layernorm": Stored("pre_ff_layernorm", bare=True),  # GGUF names it without .weight
+        "in_proj": Stored("mamba.in_proj", IN_PROJ),
+        "k_proj": Stored("self_attn.k_proj", KEYS),
+        "gate_proj": Stored("feed_forward.gate_proj", GATES),
+        "down_proj": Stored("feed_forward.down_proj", DOWNS),
     }
 
     @classmethod
@@ -56,7 +64,7 @@ class FalconH1(SelectiveScan, Llama):
         scanned = scale(self.recur(w, h, step), c.ssm_out_multiplier)
         seen = scale(self.attend(w, scale(h, c.attention_in_multiplier), step), c.attention_out_multiplier)
         x = add(x, add(scanned, seen))
-        return add(x, self.mlp(w, self.norm(x, w.post_attention_layernorm), step))
+        return add(x, self.mlp(w, rms_norm(x, w.post_attention_layernorm, c.eps), step))
 
     def gated(self, w: Layer, y: Array, z: Array) -> Array:
         return super().gated(w, y, z) if w.config.mamba_rms_norm else silu_mul(z, y)

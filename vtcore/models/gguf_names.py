@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from vtcore.models.channels import TURNED
 from vtcore.models.config import ModelConfig
+from vtcore.models.falcon_h1 import FOLDED
 from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
 from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned, Values
 from vtcore.models.network import Network
+from vtcore.models.selective import FLAT
 
 PREFIX = "blk.{}."
 PATHS = {  # by the forward's name
@@ -64,10 +67,35 @@ EXPANDED = ("k_up", "v_up")
 LATENT = Difference(
     {**LOW_RANK, "k_up": "attn_k_b", "v_up": "attn_v_b"}, dict.fromkeys(EXPANDED, Values(lambda weight, c: weight.swapaxes(1, 2)))
 )
+SCAN = {
+    "in_proj": "ssm_in", "conv1d": "ssm_conv1d", "x_proj": "ssm_x", "dt_proj": "ssm_dt", "dt_bias": "ssm_dt.bias", "rate": "ssm_a",
+    "skip": "ssm_d", "scan_norm": "ssm_norm", "out_proj": "ssm_out", **{f"{n}_norm": f"ssm_{n}_norm" for n in ("dt", "b", "c")},
+}  # fmt: skip
+SELECTIVE, CHANNELS = Difference(SCAN, {"rate": FLAT}), Difference(SCAN, {"rate": TURNED})
+DELTA = Difference(
+    SCAN | {
+        "in_proj_qkv": "attn_qkv", "in_proj_z": "attn_gate", "in_proj_a": "ssm_alpha", "in_proj_b": "ssm_beta", "delta_norm": "ssm_norm",
+        "gate": "attn_q", "post_attention_layernorm": "post_attention_norm",
+    },
+    {"rate": FLAT},
+    frozenset({PLUS_ONE}),
+)  # fmt: skip
+SHORT = Difference({"norm": "token_embd_norm", **{n: f"shortconv.{n}" for n in ("in_proj", "conv", "out_proj")}})
 DIFFERENCES = {
     "minicpm3": Difference({**LOW_RANK, **dict.fromkeys(EXPANDED, "attn_kv_b")}),
     "deepseek2": LATENT,
     "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
+    **dict.fromkeys(("mamba2", "nemotron_h", "nemotron_h_moe"), SELECTIVE),
+    **dict.fromkeys(("mamba", "jamba"), CHANNELS),
+    **dict.fromkeys(("lfm2", "lfm2moe"), SHORT),
+    **dict.fromkeys(("qwen35", "qwen35moe"), DELTA),
+    "falcon-h1": replace(SELECTIVE, done=FOLDED),
+    "granitehybrid": replace(SELECTIVE, fixes={**SELECTIVE.fixes, **PAIRED.fixes}, done=frozenset({GATE, UP})),
+    "qwen3next": replace(
+        DELTA,
+        paths={**DELTA.paths, "in_proj_a": "ssm_ba", "in_proj_b": "ssm_ba"},
+        fixes={**DELTA.fixes, "in_proj_qkv": None, "in_proj_z": None},
+    ),
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
     **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),

@@ -11,6 +11,7 @@ from vtcore.errors import ConfigError
 from vtcore.formats.metadata import Metadata
 from vtcore.models.config import LAYERS
 from vtcore.models.fields import Json
+from vtcore.models.gguf_states import STATE_READERS
 from vtcore.models.weights import Weights
 
 Reader = Callable[[Json, Metadata, Weights], Json]
@@ -116,6 +117,7 @@ def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
 
 
 READERS: dict[str, Reader] = {
+    **STATE_READERS,
     "command-r": _command_r,
     "cohere2": _command_r,
     "stablelm": _stablelm,

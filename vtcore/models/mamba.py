@@ -13,7 +13,7 @@ from vtcore.ops import add, rms_norm
 class Mamba(ChannelScan):
     prefix: ClassVar[str] = Mamba2.prefix
     top: ClassVar[Names] = Mamba2.top
-    names: ClassVar[Names] = channel_names("mixer")
+    names: ClassVar[Names] = channel_names("mixer") | {"input_layernorm": "norm"}
     defaults: ClassVar[Json] = {"layer_norm_epsilon": 1e-5, "state_size": 16, "conv_kernel": 4, "tie_word_embeddings": True}
     only: ClassVar[Json] = {"hidden_act": "silu"}
 
@@ -22,7 +22,7 @@ class Mamba(ChannelScan):
         return super().read_config(raw | all_of("mamba", raw), max_model_len, **source)
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
-        return add(x, self.recur(w, self.norm(x, w.norm), step))
+        return add(x, self.recur(w, self.norm(x, w.input_layernorm), step))
 
     def norm(self, x: Array, p: Param) -> Array:
         return rms_norm(x, p.weight, self.config.eps)

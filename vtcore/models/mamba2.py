@@ -12,7 +12,7 @@ from vtcore.ops import add, rms_norm
 class Mamba2(SelectiveScan):
     prefix: ClassVar[str] = "backbone.layers.{}."
     top: ClassVar[Names] = {"embed_tokens": "backbone.embeddings", "norm": "backbone.norm_f", "lm_head": "lm_head"}
-    names: ClassVar[Names] = scan_names("mixer")
+    names: ClassVar[Names] = scan_names("mixer") | {"input_layernorm": "norm"}
     defaults: ClassVar[Json] = {"layer_norm_epsilon": 1e-5, "n_groups": 8, "state_size": 128, "conv_kernel": 4}
     only: ClassVar[Json] = {"hidden_act": "silu"}
 
@@ -24,7 +24,7 @@ class Mamba2(SelectiveScan):
         return Scan(c.heads, c.head_dim, c.n_groups, c.state_size, c.conv_kernel)
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
-        return add(x, self.recur(w, self.norm(x, w.norm), step))
+        return add(x, self.recur(w, self.norm(x, w.input_layernorm), step))
 
     def norm(self, x: Array, p: Param) -> Array:
         return rms_norm(x, p.weight, self.config.eps)

@@ -15,7 +15,7 @@ PARTS = {"linear_attention": "mamba", "mamba": "mamba", "attention": "full_atten
 PARTS |= {"mlp": "mlp", "moe": "moe"}
 
 
-@architecture("NemotronHForCausalLM", gguf=("nemotron_h",))
+@architecture("NemotronHForCausalLM", gguf=("nemotron_h", "nemotron_h_moe"))
 class NemotronH(SelectiveScan, Mixture):
     score: ClassVar[str] = "sigmoid"
     prefix: ClassVar[str] = Mamba2.prefix
@@ -25,6 +25,7 @@ class NemotronH(SelectiveScan, Mixture):
     kinds: ClassVar[frozenset[str]] = frozenset(PARTS.values())
     names: ClassVar[Names] = (
         scan_names("mixer")
+        | {"input_layernorm": "norm"}
         | {n: f"mixer.{n}" for n in ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj")}
         | {"router": "mixer.gate", "router_bias": "mixer.gate.e_score_correction_bias"}
         | {f"experts_{n}": StoredExperts(f"mixer.experts.{{}}.{n}_proj") for n in ("up", "down")}
@@ -50,7 +51,7 @@ class NemotronH(SelectiveScan, Mixture):
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         part = {"mamba": self.recur, "full_attention": self.attend, "mlp": self.mlp, "moe": self.mix}[w.config.kind]
-        return add(x, part(w, self.norm(x, w.norm), step))
+        return add(x, part(w, self.norm(x, w.input_layernorm), step))
 
     def mlp(self, w: Layer, x: Array, step: Step) -> Array:
         return w.down_proj(relu_squared(w.up_proj(x)))

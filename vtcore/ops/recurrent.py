@@ -71,6 +71,7 @@ def _delta_samples(rng: np.random.Generator) -> Iterator[Call]:
         yield _delta(rng, case, *sizes, channels=case % 2 == 1)
     yield _delta(rng, 3, 16, 32, 128, 128, channels=False)
     base = _delta(rng, 3, 2, 4, 16, 24, channels=True)
+    yield base | {"turns": True}
     yield base | {"q": cut(base["q"]), "v": turned(base["v"])}
     yield base | {"decay": base["decay"] * 1e3, "beta": base["beta"] * 2}
     yield from in_sixteen(base)
@@ -96,7 +97,7 @@ def _delta_errors() -> Iterator[tuple[Call, str]]:
     yield good | {"state": ones(3, 4, 3, 4)}, "of state"
 
 
-def _delta_rules(q: Array, v: Array, decay: Array, **walked: Array) -> str | None:
+def _delta_rules(q: Array, v: Array, decay: Array, turns: bool, **walked: Array) -> str | None:
     few, heads, depth, numbers = q.shape[1], v.shape[1], q.shape[2], decay.shape[2]
     return first(
         unless(few > 0 and heads % few == 0, f"v has {heads} heads; it must be a multiple of the {few} of q and k"),
@@ -114,14 +115,17 @@ def _delta_rules(q: Array, v: Array, decay: Array, **walked: Array) -> str | Non
     writes=("state",),
     touches={"state": touched},
 )
-def gated_delta(q: Array, k: Array, v: Array, decay: Array, beta: Array, state: Array, source: Array, slots: Array, starts: Array) -> Array:
+def gated_delta(
+    q: Array, k: Array, v: Array, decay: Array, beta: Array, state: Array, source: Array, slots: Array, starts: Array, turns: bool = False
+) -> Array:
     """S = exp(decay) S; then S = S + k (beta (v - S^T k))^T, rounded to float32; out = S^T q. For each head a matrix S [D V].
 
-    q and k [T G D], v [T H V]: a head of q and k serves H / G heads of v, neighbours; decay [T H d], logarithms, one a head (d = 1) or one
-    a channel of k (d = D); beta [T H]; state [N H D V], changed in place; source [R], slots [T], starts [R + 1]: which slots are read and
-    kept. Rows of no request are zeros. Gated delta networks, Yang, Kautz and Hatamizadeh, 2024; by channel: Kimi Linear, 2025."""
+    q and k [T G D], v [T H V]: a head of q and k serves H / G heads of v, neighbours, or with `turns` every G-th; decay [T H d] logarithms,
+    one a head (d = 1) or one a channel of k (d = D); beta [T H]; state [N H D V], changed in place; source [R], slots [T], starts [R + 1]:
+    which slots are read and kept. Rows of no request are zeros. Gated delta networks, Yang, Kautz and Hatamizadeh, 2024; by channel: Kimi
+    Linear, 2025."""
     share = v.shape[1] // q.shape[1]
-    queries, keys = (np.repeat(wide(a), share, 1) for a in (q, k))
+    queries, keys = (np.tile(wide(a), (1, share, 1)) if turns else np.repeat(wide(a), share, 1) for a in (q, k))
     values, kept, betas, out = wide(v), np.exp(wide(decay)), wide(beta), np.zeros(v.shape)
 
     def step(t: int, s: Array) -> Array:

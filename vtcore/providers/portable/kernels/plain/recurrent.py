@@ -71,7 +71,7 @@ def finish(out: Array, bias: int, activate: int) -> None:
             out[i] = silu(out[i])
 
 
-@plain("q k v decay beta source slots starts requests tokens few heads depth width numbers -> scratch state out")
+@plain("q k v decay beta source slots starts requests tokens few heads depth width numbers turns -> scratch state out")
 def delta_net(table: int, thread: int, threads: int) -> None:
     """gated_delta. scratch [threads, depth + 1, width]: the state of the head at hand, and what is added to it."""
     w = words(table)
@@ -79,23 +79,23 @@ def delta_net(table: int, thread: int, threads: int) -> None:
     depth, width, numbers = w[12], w[13], w[14]
     source, slots, starts = array(w[5], requests, INT), array(w[6], tokens, INT), array(w[7], requests + 1, INT)
     whole = depth * width
-    now = array(w[15] + 4 * thread * (whole + width), whole, FLOAT)
-    change = array(w[15] + 4 * (thread * (whole + width) + whole), width, FLOAT)
+    now = array(w[16] + 4 * thread * (whole + width), whole, FLOAT)
+    change = array(w[16] + 4 * (thread * (whole + width) + whole), width, FLOAT)
     h = claim(table)
     while h < heads:
-        bury(w[17] + 4 * h * width, heads * width, tokens, starts, width)
-        g = h // (heads // few)
+        bury(w[18] + 4 * h * width, heads * width, tokens, starts, width)
+        g = h % few if w[15] != 0 else h // (heads // few)
         for r in range(requests):
-            copy(floats(w[16], source[r] * heads + h, whole), now)
+            copy(floats(w[17], source[r] * heads + h, whole), now)
             for t in range(border(starts, r, tokens), border(starts, r + 1, tokens)):
                 key, query = floats(w[1], t * few + g, depth), floats(w[0], t * few + g, depth)
                 forget(now, floats(w[3], t * heads + h, numbers), key, change)
                 beta, value = floats(w[4], t * heads + h, 1)[0], floats(w[2], t * heads + h, width)
                 for j in range(width):
                     change[j] = beta * (value[j] - change[j])
-                remember(now, key, query, change, floats(w[17], t * heads + h, width))
+                remember(now, key, query, change, floats(w[18], t * heads + h, width))
                 if slots[t] >= 0:
-                    copy(now, floats(w[16], slots[t] * heads + h, whole))
+                    copy(now, floats(w[17], slots[t] * heads + h, whole))
         h = claim(table)
 
 
@@ -140,13 +140,14 @@ def register(p: Portable) -> None:
         p.launch(convolved, table, 2 * width * out.size)
         return out
 
-    @p.kernel(ops.gated_delta, declines=declines)
+    @p.kernel(ops.gated_delta, declines=lambda turns, **call: declines(**call))
     def gated_delta(
-        q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor, source: Tensor, slots: Tensor, starts: Tensor
+        q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor, source: Tensor, slots: Tensor, starts: Tensor,
+        turns: bool,
     ) -> Tensor:
         (tokens, few, depth), (_, heads, width), out = q.shape, v.shape, empty(HOST, v.shape)
         scratch = empty(HOST, (p.team.threads, depth + 1, width))
-        sizes = [tokens, few, heads, depth, width, decay.shape[2]]
+        sizes = [tokens, few, heads, depth, width, decay.shape[2], int(turns)]
         table: list[Word] = [*rows(p, q, k, v, decay, beta), *walked(source, slots, starts), *sizes, scratch, state, out]
         p.launch(delta_net, table, 8 * depth * out.size)
         return out
