@@ -34,7 +34,7 @@ INTEGERS = (
 STATES = (
     "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_num_heads", "mamba_head_dim", "n_groups",
     "ssm_state_size", "state_size", "conv_kernel", "conv_L_cache", "linear_num_key_heads", "linear_num_value_heads",
-    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "mamba_expand",
+    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "mamba_expand", "linear_num_heads", "linear_head_dim",
 )  # fmt: skip
 COUNTS = (
     "num_kv_shared_layers",

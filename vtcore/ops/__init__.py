@@ -19,9 +19,9 @@ from vtcore.ops.attention import attention, paged_attention, write_pages
 from vtcore.ops.compressed import compress, compressed_attention
 from vtcore.ops.elementwise import add, clamp, concat, mul, scale, sigmoid_mul, softcap
 from vtcore.ops.embedding import embedding, look_up, place
+from vtcore.ops.gates import sigmoid, time_step
 from vtcore.ops.hyper import hyper_head, hyper_in, hyper_out
 from vtcore.ops.indexer import choose_entries
-from vtcore.ops.gates import sigmoid, time_step
 from vtcore.ops.linear import linear, linear_q8, per_head
 from vtcore.ops.logits import (
     apply_logit_bias,
