@@ -19,7 +19,8 @@ TRAINING = {
     "embedding_fraction",
     "router_aux_loss_coef",
 }
-TRAINING |= {"time_step_min", "time_step_max", "time_step_floor", "time_step_scale"}  # what a bias is drawn by
+TRAINING |= {"time_step_min", "time_step_max", "time_step_floor", "time_step_scale"}  # what biases and rates are drawn by
+TRAINING |= {"linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor"}
 BLIND = {  # what a golden can't see, and why
     ("lfm2", "block_ffn_dim_multiplier"): "the weights say how wide they are",
     ("nemotron_h", "routed_scaling_factor"): "it has no experts",
