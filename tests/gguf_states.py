@@ -18,6 +18,7 @@ STATES = {
     "MambaForCausalLM": "mamba", "Mamba2ForCausalLM": "mamba2", "FalconH1ForCausalLM": "falcon-h1", "NemotronHForCausalLM": "nemotron_h",
     "Lfm2ForCausalLM": "lfm2", "Lfm2MoeForCausalLM": "lfm2moe", "JambaForCausalLM": "jamba", "GraniteMoeHybridForCausalLM": "granitehybrid",
     "Qwen3_5ForCausalLM": "qwen35", "Qwen3_5MoeForCausalLM": "qwen35moe", "Qwen3NextForCausalLM": "qwen3next",
+    "KimiLinearForCausalLM": "kimi-linear",
 }  # fmt: skip
 DELTA = {"qwen35", "qwen35moe", "qwen3next"}
 WHOLE = {"falcon-h1"}  # multiplied values don't fit 16 bits
@@ -46,7 +47,9 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     else:
         add_attention(writer, name, c, attends(name, c, layers))
     add_scan(writer, name, c)
-    gguf_mixtures.add_numbers(writer, name, c)
+    gguf_mixtures.add_numbers(writer, name, c | {"num_experts_per_tok": first(c, "num_experts_per_tok", "num_experts_per_token")})
+    if name == "kimi-linear":
+        add_kimi(writer, c)
     if name in ("nemotron_h_moe", "lfm2moe"):
         writer.add_expert_weights_scale(c["routed_scaling_factor"])
         writer.add_expert_weights_norm(c["norm_topk_prob"])
@@ -56,6 +59,22 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_residual_scale(c["residual_multiplier"])
         writer.add_logit_scale(c["logits_scaling"])
         writer.add_rope_scaling_finetuned(False)
+
+
+def add_kimi(writer: gguf.GGUFWriter, c: Config) -> None:
+    """Latent attention as if all heads had one key; delta nets; experts."""
+    latent, turned = c["kv_lora_rank"], c["qk_rope_head_dim"]
+    writer.add_kv_lora_rank(latent)
+    writer.add_key_length(latent + turned)
+    writer.add_value_length(latent)
+    writer.add_key_length_mla(c["qk_nope_head_dim"] + turned)
+    writer.add_value_length_mla(c["v_head_dim"])
+    writer.add_rope_dimension_count(turned)
+    writer.add_kda_head_dim(c["linear_head_dim"])
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_leading_dense_block_count(1)
+    writer.add_expert_weights_scale(c["routed_scaling_factor"])
+    writer.add_expert_weights_norm(c["moe_renormalize"])
 
 
 def attends(name: str, c: Config, layers: int) -> list[bool]:
@@ -68,7 +87,7 @@ def attends(name: str, c: Config, layers: int) -> list[bool]:
 
 
 def add_attention(writer: gguf.GGUFWriter, name: str, c: Config, attending: list[bool]) -> None:
-    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    heads, kv = c["num_attention_heads"], 1 if name == "kimi-linear" else c["num_key_value_heads"]
     head, each = c.get("head_dim") or c["hidden_size"] // heads, name not in DELTA and name != "falcon-h1"
     inner = c["intermediate_size"] if name != "lfm2" else 64
     writer.add_head_count(heads)
@@ -90,6 +109,8 @@ def add_scan(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_shortconv_l_cache(c["conv_L_cache"])
         return
     writer.add_ssm_conv_kernel(first(c, "conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim"))
+    if name == "kimi-linear":
+        return
     if name in DELTA:
         many = c["linear_num_value_heads"]
         writer.add_ssm_state_size(c["linear_key_head_dim"])
@@ -127,6 +148,12 @@ def changed(old: str, value: np.ndarray, name: str, c: Config) -> Iterator[tuple
         yield f"{block}ssm_d", value.reshape(-1, 1) if name in MAMBA2 else value
     elif old.endswith("dt_bias"):
         yield f"{block}ssm_dt.bias", value
+    elif name == "kimi-linear" and "conv1d" in old:
+        yield old, value.reshape(1, len(value), 1, -1)
+    elif "kv_b_proj" in old:
+        both = value.reshape(c["num_attention_heads"], -1, value.shape[1])
+        yield f"{block}attn_k_b.weight", both[:, : c["qk_nope_head_dim"]].swapaxes(1, 2)
+        yield f"{block}attn_v_b.weight", both[:, c["qk_nope_head_dim"] :]
     elif "conv1d.weight" in old or old.endswith("conv.conv.weight"):
         yield old, value.squeeze(1)
     elif name in MAMBA2 and old.endswith(("mixer.norm.weight", "mamba.norm.weight")):
@@ -140,7 +167,7 @@ def changed(old: str, value: np.ndarray, name: str, c: Config) -> Iterator[tuple
         yield old, value.reshape(heads, 2, -1, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
     elif old.endswith("expert_bias"):
         yield f"{block}exp_probs_b.bias", value
-    elif match := re.fullmatch(r"(.*\.experts\.\d+)\.w([123])\.weight", old):
+    elif name == "lfm2moe" and (match := re.fullmatch(r"(.*\.experts\.\d+)\.w([123])\.weight", old)):
         yield f"{match[1]}.{('gate', 'down', 'up')[int(match[2]) - 1]}_proj.weight", value
     else:
         yield old.replace("backbone", "model").replace("mixer", "mlp") if ".experts." in old else old, value

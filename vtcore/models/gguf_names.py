@@ -12,7 +12,7 @@ from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
 from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned, Values
 from vtcore.models.network import Network
-from vtcore.models.selective import FLAT
+from vtcore.models.selective import COLUMN, FLAT
 
 PREFIX = "blk.{}."
 PATHS = {  # by the forward's name
@@ -81,8 +81,13 @@ DELTA = Difference(
     frozenset({PLUS_ONE}),
 )  # fmt: skip
 SHORT = Difference({"norm": "token_embd_norm", **{n: f"shortconv.{n}" for n in ("in_proj", "conv", "out_proj")}})
+KIMI = {
+    **{f"conv_{n}": f"ssm_conv1d_{n}" for n in "qkv"}, **{f"{n}_proj": f"ssm_{n}" for n in ("f_a", "f_b", "g_a", "g_b")},
+    "b_proj": "ssm_beta", "o_norm": "ssm_norm", "dt_bias": "ssm_dt.bias", "rate": "ssm_a",
+}  # fmt: skip
 DIFFERENCES = {
     "minicpm3": Difference({**LOW_RANK, **dict.fromkeys(EXPANDED, "attn_kv_b")}),
+    "kimi-linear": Difference({**LATENT.paths, **KIMI}, {**LATENT.fixes, "rate": COLUMN}),
     "deepseek2": LATENT,
     "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
     **dict.fromkeys(("mamba2", "nemotron_h", "nemotron_h_moe"), SELECTIVE),

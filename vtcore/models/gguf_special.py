@@ -11,7 +11,7 @@ from vtcore.errors import ConfigError
 from vtcore.formats.metadata import Metadata
 from vtcore.models.config import LAYERS
 from vtcore.models.fields import Json
-from vtcore.models.gguf_states import STATE_READERS
+from vtcore.models.gguf_states import STATE_READERS, kimi
 from vtcore.models.weights import Weights
 
 Reader = Callable[[Json, Metadata, Weights], Json]
@@ -94,6 +94,10 @@ def _minicpm3(raw: Json, m: Metadata, weights: Weights) -> Json:
     }
 
 
+def _kimi(raw: Json, m: Metadata, weights: Weights) -> Json:
+    return _latent(raw, m, weights) | kimi(raw, m, weights)
+
+
 def _glm_dsa(raw: Json, m: Metadata, weights: Weights) -> Json:
     """Layers that share a choice have no indexer."""
     layers: int = raw["num_hidden_layers"]
@@ -128,6 +132,7 @@ READERS: dict[str, Reader] = {
     "deepseek2": _latent,
     "glm-dsa": _glm_dsa,
     "minicpm3": _minicpm3,
+    "kimi-linear": _kimi,
     "gpt-oss": _gpt_oss,
     "glm4moe": _glm4moe,
 }

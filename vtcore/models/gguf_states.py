@@ -130,6 +130,21 @@ def delta(raw: Json, m: Metadata, weights: Weights) -> Json:
     }
 
 
+def kimi(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Delta nets beside latent attention, whose numbers come apart: layers with keys attend."""
+    name = "kimi-linear"
+    layers: int = m.integer(f"{name}.block_count", minimum=1, maximum=LAYERS)
+    width: int = m.integer(f"{name}.kda.head_dim", minimum=1, maximum=MANY)
+    attending = [f"blk.{i}.attn_kv_a_mqa.weight" in weights.tensors for i in range(layers)]
+    return {
+        "layer_types": ["full_attention" if a else "linear_attention" for a in attending],
+        "per_layer_config": None,
+        "linear_num_heads": raw.get("num_attention_heads"),
+        "linear_head_dim": width,
+        "linear_conv_kernel_dim": _size(m, name, "conv_kernel"),
+    }
+
+
 STATE_READERS = {
     "mamba": mamba, "mamba2": mamba2, "falcon-h1": falcon_h1, "granitehybrid": granite_hybrid, "jamba": jamba, "nemotron_h": nemotron_h,
     "nemotron_h_moe": nemotron_h, "lfm2": lfm2, "lfm2moe": lfm2, "qwen35": delta, "qwen35moe": delta, "qwen3next": delta,

@@ -17,7 +17,7 @@ RATE = Values(lambda a_log, c: -np.exp(a_log.reshape(-1, 1)))
 LINEAR = {"num_heads": "linear_num_heads", "head_dim": "linear_head_dim", "short_conv_kernel_size": "linear_conv_kernel_dim"}
 
 
-@architecture("KimiLinearForCausalLM")
+@architecture("KimiLinearForCausalLM", gguf=("kimi-linear",))
 class KimiLinear(DeepseekV3):
     defaults: ClassVar[Json] = ROUTING | {"rms_norm_eps": 1e-5}
     only: ClassVar[Json] = {"moe_router_activation_func": "sigmoid", "mla_use_nope": True, "moe_layer_freq": 1}

@@ -15,8 +15,9 @@ from vtcore.models.decoder import Array, Decoder, Layer, Names, Step, Stored, Va
 from vtcore.ops import causal_conv, rms_norm, selective_scan, silu_mul, time_step
 
 NEGATIVE_EXP = Values(lambda a_log, c: -np.exp(a_log.reshape(-1)))  # checkpoints keep the logarithm of a rate, GGUF the rate
-TAPS = Values(lambda weight, c: np.ascontiguousarray(weight.reshape(len(weight), -1).T))  # [C 1 K] or [C K] as [K C]
+TAPS = Values(lambda weight, c: np.ascontiguousarray(weight.reshape(-1, weight.shape[-1]).T))  # [C 1 K], [C K] or [1 C 1 K] as [K C]
 FLAT = Values(lambda a, c: a.reshape(-1))
+COLUMN = Values(lambda a, c: a.reshape(-1, 1))
 
 
 @dataclass(frozen=True)
