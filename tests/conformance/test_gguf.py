@@ -10,8 +10,8 @@ from tests.conformance.gated import EXACT
 from tests.conformance.test_rules import assert_same_bits
 from tests.gguf_converter import ARCHITECTURES, UNSAID, convert, gguf_name
 from tests.gguf_families import FAMILIES
-from tests.gguf_states import STATES
 from tests.gguf_mixtures import FIXED
+from tests.gguf_states import STATES
 from vtcore.conformance.gate import Way, answer, judge, load
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.formats.checkpoint import open_checkpoint
@@ -30,7 +30,11 @@ def opened(golden, path):
 
 @pytest.mark.parametrize(
     ("golden", "kind"),
-    [(g, kind) for g in SAID for kind in ([Type.BF16] if g.architecture in FAMILIES or g.architecture in STATES else [Type.F32, Type.F16, Type.BF16])],
+    [
+        (g, kind)
+        for g in SAID
+        for kind in ([Type.BF16] if g.architecture in FAMILIES or g.architecture in STATES else [Type.F32, Type.F16, Type.BF16])
+    ],
     ids=lambda p: p.name,
 )
 def test_the_same_answers_from_gguf(golden, kind, tmp_path):

@@ -1,4 +1,4 @@
-"""What GGUF files of recurrent and hybrid architectures say of their layers: sizes under `ssm.`, and by which tensors there are, the kinds."""
+"""What GGUF files of recurrent and hybrid architectures say of their layers: sizes under `ssm.`; kinds, by which tensors there are."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ class KimiLinear(DeepseekV3):
     only: ClassVar[Json] = {"moe_router_activation_func": "sigmoid", "mla_use_nope": True, "moe_layer_freq": 1}
     kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "linear_attention"})
     words: ClassVar[Mapping[str, str]] = {
-        **DeepseekV3.words, "num_experts_per_token": "num_experts_per_tok", "moe_renormalize": "norm_topk_prob", "num_expert_group": "n_group",
-        "model_max_length": "max_position_embeddings",
+        **DeepseekV3.words, "num_experts_per_token": "num_experts_per_tok", "moe_renormalize": "norm_topk_prob",
+        "num_expert_group": "n_group", "model_max_length": "max_position_embeddings",
     }  # fmt: skip
     names: ClassVar[Names] = (
         DeepseekV3.names

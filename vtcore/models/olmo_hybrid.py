@@ -29,7 +29,9 @@ class OlmoHybrid(Olmo2):
         c = w.config
         if c.kind != "linear_attention":
             return super().caches(w)
-        many, few, depth, width = (getattr(c, f"linear_{n}") for n in ("num_value_heads", "num_key_heads", "key_head_dim", "value_head_dim"))
+        many, few, depth, width = (
+            getattr(c, f"linear_{n}") for n in ("num_value_heads", "num_key_heads", "key_head_dim", "value_head_dim")
+        )
         channels = 2 * few * depth + many * width
         return {"delta": State({"conv": (c.linear_conv_kernel_dim - 1, channels), "matrix": (many, depth, width)})}
 

@@ -142,7 +142,15 @@ def register(p: Portable) -> None:
 
     @p.kernel(ops.gated_delta, declines=lambda turns, **call: declines(**call))
     def gated_delta(
-        q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor, source: Tensor, slots: Tensor, starts: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        state: Tensor,
+        source: Tensor,
+        slots: Tensor,
+        starts: Tensor,
         turns: bool,
     ) -> Tensor:
         (tokens, few, depth), (_, heads, width), out = q.shape, v.shape, empty(HOST, v.shape)
