@@ -49,7 +49,7 @@ class Step:
         return self.cache.view(w.index, name, self.batch.groups)
 
     def walk(self, state: View) -> tuple[Tensor, Tensor, Tensor]:
-        """How a layer's state is walked: the slots that requests begin from [R], where tokens keep theirs [T], the requests' borders [R + 1]."""
+        """How a layer's state is walked: the slots that requests begin from [R], that tokens keep theirs in [T], and borders [R + 1]."""
         table = state.group.table
         return table.reshape(table.shape[0]), state.group.slots, self.batch.starts
 
