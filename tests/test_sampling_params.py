@@ -115,7 +115,7 @@ def test_numpy_numbers_are_numbers():
 
 def test_frozen():
     with pytest.raises(FrozenInstanceError):
-        SamplingParams().n = 2  # type: ignore[misc]
+        SamplingParams().n = 2  # type: ignore[misc]  # it is frozen: that is the test
 
 
 def test_ids_are_named_with_their_parameter():

@@ -58,19 +58,21 @@ class Memory:
         self.live -= held.nbytes
         held.pool.setdefault(held.nbytes, []).append(held.buffer)
 
+    # What each memory does in its own way:
+
     def _make(self, size: int, zero: bool) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"memory {self.name!r} doesn't say how room is made")
 
     def _zero(self, buffer: Any, size: int) -> None:
-        raise NotImplementedError
+        raise NotImplementedError(f"memory {self.name!r} doesn't say how it is cleared")
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
         """Copy the bytes of a host array here."""
-        raise NotImplementedError
+        raise NotImplementedError(f"memory {self.name!r} doesn't say how bytes get there")
 
     def download(self, held: Held, offset: int, host: Array) -> None:
         """Copy bytes from here into a host array, and wait for them."""
-        raise NotImplementedError
+        raise NotImplementedError(f"memory {self.name!r} doesn't say how bytes come back")
 
     def synchronize(self) -> None:
         """Wait until all that was enqueued is done."""

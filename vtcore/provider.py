@@ -76,12 +76,12 @@ class Provider:
         return False
 
     def record(self, sink: Sink) -> AbstractContextManager[None]:
-        """While the context is open, hand each launch to `sink` besides running it."""
-        raise NotImplementedError
+        """While the context is open, hand each launch to `sink` besides running it. Only of providers that record."""
+        raise NotImplementedError(f"provider {self.name!r} doesn't record its launches")
 
     def seal(self, launches: Sequence[Any]) -> Callable[[], None]:
-        """Recorded launches as one call that runs them all again, in order."""
-        raise NotImplementedError
+        """Recorded launches as one call that runs them all again, in order. Only of providers that record."""
+        raise NotImplementedError(f"provider {self.name!r} doesn't record its launches")
 
     def page_order(self, name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
         """How the axes of a cache array should lie in memory, slowest first, to suit its kernels; None: as they are."""

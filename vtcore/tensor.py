@@ -117,7 +117,7 @@ class Tensor:
     def _no(self, *_: Any) -> NoReturn:
         raise TypeError("a Tensor has no values and no arithmetic: hand it to an op, or read it with .numpy() outside a model")
 
-    __bool__ = __iter__ = __len__ = __array__ = __index__ = __int__ = __float__ = __eq__ = __lt__ = __gt__ = _no  # type: ignore[assignment]
+    __bool__ = __iter__ = __len__ = __array__ = __index__ = __int__ = __float__ = __eq__ = __lt__ = __gt__ = _no
     __add__ = __radd__ = __mul__ = __rmul__ = __sub__ = __rsub__ = __truediv__ = __neg__ = __matmul__ = __pow__ = _no
     __hash__ = object.__hash__
 

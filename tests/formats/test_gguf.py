@@ -8,32 +8,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.writers import Info, Quantised, gguf_bytes, write_gguf
-from vtcore.errors import ConfigError, GGUFError
+from tests.formats.refusals import refused
+from tests.writers import Info, Quantised, write_gguf
+from vtcore.errors import ConfigError
 from vtcore.formats.gguf import read_gguf
 from vtcore.quant import FORMATS, Blocks
 
 ONE = Info("t", (4,), 0, 0)
 DATA = np.arange(4, dtype=np.float32).tobytes()
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a file from its parts, and return its path."""
-
-    def write(*args, **options) -> Path:
-        path = tmp_path / "model.gguf"
-        path.write_bytes(gguf_bytes(*args, **options))
-        return path
-
-    return write
-
-
-def refused(path: Path, *words: str) -> None:
-    with pytest.raises(GGUFError) as caught:
-        read_gguf(path)
-    for word in (path.name, *words):
-        assert word in str(caught.value)
 
 
 def test_tensors_of_every_dtype(tmp_path):

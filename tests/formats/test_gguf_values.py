@@ -1,32 +1,13 @@
 """The key-value section of GGUF files: values of every kind, decoded when asked for, and refused with which words."""
 
 import struct
-from pathlib import Path
 
 import pytest
 
-from tests.writers import Typed, gguf_bytes, write_gguf
+from tests.formats.refusals import refused
+from tests.writers import Typed, write_gguf
 from vtcore.errors import GGUFError
 from vtcore.formats.gguf import read_gguf
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a file from its parts, and return its path."""
-
-    def write(*args, **options) -> Path:
-        path = tmp_path / "model.gguf"
-        path.write_bytes(gguf_bytes(*args, **options))
-        return path
-
-    return write
-
-
-def refused(path: Path, *words: str) -> None:
-    with pytest.raises(GGUFError) as caught:
-        read_gguf(path)
-    for word in (path.name, *words):
-        assert word in str(caught.value)
 
 
 def test_metadata_of_every_kind(tmp_path):

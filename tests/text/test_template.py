@@ -187,4 +187,4 @@ def test_any_source_renders_or_says_why_not(source):
     try:
         assert isinstance(render(source), str)
     except TemplateError as e:
-        assert str(e)  # noqa: PT017 - either is right
+        assert str(e)  # noqa: PT017 - it may be refused or not; if it is, the message counts

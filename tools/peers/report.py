@@ -43,10 +43,10 @@ def table(found: Sequence[Found], plan: Plan, facts: Mapping[str, Any]) -> str:
     for row in found:
         if isinstance(row, Row):
             grid.add_row(*map(escape, cells(row)))
-    console = Console(width=WIDTH, file=StringIO())
-    console.print(grid)
+    text = StringIO()
+    Console(width=WIDTH, file=text).print(grid)
     notes = [line(f) for f in found if isinstance(f, Named)]
-    return "\n".join([headline(plan, facts), console.file.getvalue(), *notes])  # type: ignore[attr-defined]
+    return "\n".join([headline(plan, facts), text.getvalue(), *notes])
 
 
 def markdown(found: Sequence[Found], plan: Plan, facts: Mapping[str, Any]) -> str:

@@ -89,7 +89,7 @@ def _lines() -> Iterator[str]:
         yield from (line.strip() for line in sys.stdin)
         return
     with suppress(ImportError):  # line editing and history, where Python has it
-        import readline  # noqa: F401
+        import readline  # noqa: F401 - input() uses it once it is imported
     with suppress(EOFError):
         while True:
             yield input(">>> ").strip()

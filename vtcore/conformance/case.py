@@ -49,8 +49,9 @@ def _shown(value: Any) -> str:
         return f"[{', '.join(map(_shown, value))}]"
     if not isinstance(value, (np.ndarray, Blocks)):
         return repr(value)
-    apart = isinstance(value, np.ndarray) and value.size and not value.flags.c_contiguous
-    strides = f" by {' '.join(str(s // value.itemsize) for s in value.strides)}" if apart else ""  # type: ignore[union-attr]
+    strides = ""
+    if isinstance(value, np.ndarray) and value.size and not value.flags.c_contiguous:
+        strides = f" by {' '.join(str(s // value.itemsize) for s in value.strides)}"
     return f"{value.dtype}[{' '.join(map(str, value.shape))}{strides}]"
 
 

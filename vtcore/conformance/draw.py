@@ -68,8 +68,10 @@ def unfold(drawn: Drawn) -> Iterator[Drawn]:
     """Every tensor that one line stands for."""
     ranges = [range(int(a), int(b) + 1) for a, b in _RANGE.findall(drawn.name)]
     for numbers in itertools.product(*ranges):
-        left = iter(numbers)
-        yield replace(drawn, name=_RANGE.sub(lambda _, left=left: str(next(left)), drawn.name))  # type: ignore[misc]
+        name = drawn.name
+        for number in numbers:
+            name = _RANGE.sub(str(number), name, count=1)
+        yield replace(drawn, name=name)
 
 
 def fold(tensors: Iterable[Drawn]) -> list[Drawn]:

@@ -122,11 +122,11 @@ class Decoder(Network):
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         """One block: [T, hidden] to [T, hidden]."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define layer")
 
     def norm(self, x: Array, p: Param) -> Array:
         """The family's normalisation, over the last axis."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define norm")
 
     def finish(self, x: Array) -> Array:
         """What follows the last layer."""

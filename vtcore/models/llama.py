@@ -1,6 +1,6 @@
 """Llama: RMSNorm before, rotary grouped-query attention, gated SiLU. The forward that others differ from."""
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from vtcore.models.decoder import Array, Decoder, Layer, Names, Param, Step, architecture, flat, heads
 from vtcore.models.fields import Json
@@ -21,7 +21,7 @@ class Llama(Decoder):
     @classmethod
     def variant(cls, raw: Json) -> type[Decoder]:
         experts = cls is Llama and raw.get("num_experts")  # what GGUF calls llama may be a Mixtral
-        return find(["MixtralForCausalLM"], ARCHITECTURES) if experts else cls  # type: ignore[return-value]
+        return cast("type[Decoder]", find(["MixtralForCausalLM"], ARCHITECTURES)) if experts else cls
 
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         x = add(x, self.attend(w, self.norm(x, w.input_layernorm), step))

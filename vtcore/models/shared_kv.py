@@ -24,8 +24,8 @@ class SharedKV(Llama):
 
     def queries(self, w: Layer, x: Array) -> Array:
         """[T, heads, head_dim], before the rotation."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define queries")
 
     def keys_values(self, w: Layer, x: Array) -> tuple[Array, Array]:
         """[T, kv heads, head_dim] each, keys before the rotation."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define keys_values")

@@ -63,6 +63,11 @@ class Launcher:
             if self._sink is not None:
                 self._sink(bind(native, table, words, shared), [w.storage for w in words if isinstance(w, Tensor)])
 
+    @property
+    def recording(self) -> bool:
+        """Whether launches are handed over at the moment."""
+        return self._sink is not None
+
     @contextmanager
     def record(self, sink: Sink) -> Iterator[None]:
         """Hand over every launch inside, in order, besides running it."""

@@ -43,7 +43,7 @@ class Layout:
 
     def head(self, k: Lanes, raw: Val) -> list[Val]:
         """The floats to keep for a row, as stored."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define head")
 
     def small(self, k: Lanes, raw: Val, sub: int) -> list[Val]:
         """The bytes to keep for a row and 32 values."""
@@ -51,7 +51,7 @@ class Layout:
 
     def quad(self, k: Lanes, raw: Val, sub: int, g: int) -> Val:
         """The codes of four values as the bytes of an int32."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define quad")
 
     # numbers: registers of rows, or one row's
 
@@ -61,7 +61,7 @@ class Layout:
 
     def offset(self, head: list[Val], small: list[Val], part: int) -> Val:
         """What is taken away from that part's values."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} doesn't define offset")
 
     # panels
 

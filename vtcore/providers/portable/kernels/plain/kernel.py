@@ -34,7 +34,7 @@ def plain(signature: str) -> Callable[[Emit], Plain]:
 
 def recording(p: Portable) -> str | None:
     """Why an op that NumPy takes part in can't run now."""
-    return "NumPy takes part in it, which a recorded step can't repeat" if p.launcher._sink is not None else None
+    return "NumPy takes part in it, which a recorded step can't repeat" if p.launcher.recording else None
 
 
 def not_int32(**tensors: Tensor) -> str | None:
