@@ -82,7 +82,7 @@ class _Look:
         given = {t.storage for t in tensors}
         behind = [name for storage in reversed(list(self.sources)) if storage in given for name in self.sources[storage]]
         try:
-            out = NULL.accept(op, call)(**call)  # type: ignore[operator]
+            out = NULL.accept(op, call)(**call)  # type: ignore[operator]  # it never declines
         except OpError as e:
             self.note(own or behind[:2], str(e) + (f" (given what came from {self.shown(behind[:1])})" if own and behind else ""))
             raise Left from e
