@@ -5,7 +5,7 @@ import pytest
 
 import vtcore
 
-PUBLIC = ["CompletionOutput", "Delta", "LLM", "Logprob", "RequestOutput", "SamplingParams", "VtcoreError", "__version__", "ops"]
+PUBLIC = ["AsyncEngine", "CompletionOutput", "Delta", "LLM", "Logprob", "RequestOutput", "SamplingParams", "VtcoreError", "__version__", "ops"]
 HEAVY = ("numba", "llvmlite", "huggingface_hub", "numpy", "tokenizers", "jinja2", "gguf", "tqdm")
 
 

@@ -15,6 +15,7 @@ from vtcore.errors import VtcoreError
 
 if TYPE_CHECKING:
     from vtcore import ops
+    from vtcore.async_engine import AsyncEngine
     from vtcore.llm import LLM
     from vtcore.outputs import CompletionOutput, Delta, Logprob, RequestOutput
     from vtcore.sampling_params import SamplingParams
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLM",
+    "AsyncEngine",
     "CompletionOutput",
     "Delta",
     "Logprob",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "AsyncEngine": "vtcore.async_engine",
     "LLM": "vtcore.llm",
     "CompletionOutput": "vtcore.outputs",
     "Delta": "vtcore.outputs",

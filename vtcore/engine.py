@@ -137,6 +137,7 @@ class Engine:
             try:
                 deltas.append(self._settle(request, *step(), now))
             except Exception as fault:  # of one request's text: the others keep their tokens
+                request.submission.fault = fault
                 self.abort(request.submission.request_id)
                 faults.append(fault)
         if faults:

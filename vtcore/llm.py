@@ -92,7 +92,7 @@ class LLM:
         All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
         numbers) or holds ids outside the vocabulary, ArgumentError for parameters that don't fit the model."""
         parsed = parse_prompts(prompts)
-        return self._run([self._take(p, s, streamed=False) for p, s in zip(parsed, pair_params(sampling_params, len(parsed)), strict=True)])
+        return self._run([self.take(p, s, streamed=False) for p, s in zip(parsed, pair_params(sampling_params, len(parsed)), strict=True)])
 
     def chat(
         self,
@@ -110,16 +110,16 @@ class LLM:
         if not isinstance(messages, (list, tuple)):
             raise PromptError(f"messages is {type(messages).__name__}; it must be a list of messages, or a list of such lists")
         several = bool(messages) and isinstance(messages[0], (list, tuple))
-        texts = [self._render(c, tools, chat_template, template_options) for c in (messages if several else [messages])]
+        texts = [self.render(c, tools, chat_template, template_options) for c in (messages if several else [messages])]
         params = pair_params(sampling_params, len(texts))
         encode = self.tokenizer.encode
         prompts = [Parsed(t, encode(t, add_special_tokens=False)) for t in texts]
-        return self._run([self._take(p, s, streamed=False) for p, s in zip(prompts, params, strict=True)])
+        return self._run([self.take(p, s, streamed=False) for p, s in zip(prompts, params, strict=True)])
 
     def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None) -> Iterator[Delta]:
         """What each step adds, as it comes. The prompt is checked now, and run once the iterator is; to stop early, close the iterator."""
         [params] = pair_params(sampling_params, 1)
-        return self._deltas(self._take(parse_prompt(prompt), params))
+        return self._deltas(self.take(parse_prompt(prompt), params))
 
     def logits(self, token_ids: Sequence[int]) -> Array:
         """float32 [T, vocab]: what the model says after each token of a sequence. Raises OutOfMemoryError where that would not fit."""
@@ -127,7 +127,7 @@ class LLM:
         if parsed.token_ids is None:
             raise PromptError("logits takes token ids; tokenizer.encode(text) gives those of a text")
         self._check_room(len(parsed.token_ids))
-        submission = self._take(parsed, SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
+        submission = self.take(parsed, SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
         self._run([submission])
         return np.concatenate(submission.logits)
 
@@ -166,7 +166,8 @@ class LLM:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, prompt: Parsed, params: SamplingParams, **options: Any) -> Submission:
+    def take(self, prompt: Parsed, params: SamplingParams, **options: Any) -> Submission:
+        """A request for `engine`, checked and not yet queued; `options` are those of Intake.take. Errors as in generate."""
         if self._closed:
             raise VtcoreError("this LLM is closed")
         ids = self.tokenizer.encode(prompt.text or "") if prompt.token_ids is None else prompt.token_ids
@@ -179,7 +180,8 @@ class LLM:
                 f"the logits of {tokens} tokens take {gib(needed)}; {gib(free)} are available: ask for fewer tokens at once"
             )
 
-    def _render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
+    def render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
+        """A conversation as the chat template writes it. Errors as in chat."""
         if not messages:
             raise PromptError("the conversation has no messages; it must have at least one")
         if tools is not None and (not isinstance(tools, (list, tuple)) or not all(isinstance(t, Mapping) for t in tools)):

@@ -145,6 +145,7 @@ class Submission:
     first_scheduled: float | None = None
     first_token: float | None = None
     ended: float | None = None
+    fault: Exception | None = None  # what ended it, where that was a fault of its own
 
     @property
     def finished(self) -> bool:
