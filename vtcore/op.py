@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ Errors = Callable[[], Iterator[tuple[Call, str]]]  # (a call that must raise OpE
 Check = Callable[..., str | None]  # what is wrong with a call's values beyond its signature, or None
 Rows = Callable[..., "np.ndarray[Any, Any] | None"]  # None: the host can't tell, so all
 REGISTRY: dict[str, Op] = {}
+HOME = Path(__file__).parents[1]
 SCALARS = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}  # a parameter's annotation -> what may stand there
 
 
@@ -32,6 +35,13 @@ class Tolerance:
     rtol: Mapping[str, float]
     source: str
     atol: float = 1e-30
+    where: str = field(default="", compare=False, repr=False)  # file:line that sets it; found out by itself
+
+    def __post_init__(self) -> None:
+        caller = sys._getframe(2)  # this, the __init__ that dataclass makes, and who calls it
+        path = Path(caller.f_code.co_filename)
+        shown = path.relative_to(HOME) if path.is_relative_to(HOME) else path
+        object.__setattr__(self, "where", self.where or f"{shown.as_posix()}:{caller.f_lineno}")
 
     def of(self, dtype: str) -> float:
         """The relative bound for float arguments of this dtype."""

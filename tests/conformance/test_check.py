@@ -150,7 +150,7 @@ def test_a_kernel_that_raises_does_not_end_the_check():
         raise MemoryError("no room")
 
     verdicts = list(check(with_kernel("scale", broken), ["scale"]))
-    assert {(v.outcome, v.reason) for v in verdicts} == {("error", "MemoryError: no room")}
+    assert {(v.outcome, v.kind, v.reason) for v in verdicts} == {("error", "raised", "MemoryError: no room")}
     assert len(verdicts) > 10
 
 

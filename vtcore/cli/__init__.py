@@ -1,4 +1,4 @@
-"""The command line: `vtcore run | chat | ops | models | doctor | explain | pull | cache | bench`. One file a command."""
+"""The command line: `vtcore run | chat | ops | models | doctor | explain | pull | cache | bench | check`. One file a command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from vtcore.cli import bench, cache, chat, doctor, explain, models, ops, pull, run
+from vtcore.cli import bench, cache, chat, check, doctor, explain, models, ops, pull, run
 from vtcore.cli.options import debug
 from vtcore.errors import ArgumentError, VtcoreError
 
 # What is heavy is imported when a command runs, so that --help answers at once.
-COMMANDS = (run, chat, ops, models, doctor, explain, pull, cache, bench)
+COMMANDS = (run, chat, ops, models, doctor, explain, pull, cache, bench, check)
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
@@ -32,12 +32,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns 0, or 1 for an error, 2 for a wrong argument, 130 after Ctrl-C, 141 where nobody reads the output."""
+    """Run one command: 0; 1 for an error or a failed check, 2 for a wrong argument, 130 after Ctrl-C, 141 where nobody reads the output."""
     args = parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that can't show a character shows a question mark
     try:
-        args.command(args)
+        code: int | None = args.command(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _said("interrupted", INTERRUPTED)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except Exception as wrong:
         return _failed(wrong, getattr(args, "debug", False))
-    return OK
+    return OK if code is None else code
 
 
 def _failed(wrong: Exception, debug: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -18,18 +18,24 @@ from vtcore.tensor import Tensor
 Array = np.ndarray[Any, Any]
 
 
+Source = Literal["sample", "fresh", "drawn", "saved"]
+MARKS = {"sample": "", "fresh": "fresh", "drawn": "drawn", "saved": "saved"}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """One call, with every argument by name. `seed` and `number` name it: the number-th sample that the op draws from the seed."""
+    """One call, with every argument by name. `seed` and `number` name it: the number-th that its source draws from the seed."""
 
     op: Op
     call: Call
     seed: int
     number: int
+    source: Source = "sample"
 
     @property
     def label(self) -> str:
-        return f"{self.op.name}#{self.number}"
+        """What it is called in reports and in lists of known gaps: rms_norm#3, rms_norm#drawn7."""
+        return f"{self.op.name}#{MARKS[self.source]}{self.number}"
 
     def __repr__(self) -> str:
         defaults = self.op.parameters
