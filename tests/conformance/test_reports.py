@@ -60,4 +60,3 @@ def test_text_and_markdown_show_how_to_run_a_failure_again(record):
         assert "vtcore check ./mine.py add --case 0 --seed 0" in text
         assert "stale known gap" in text
     assert "case = load('failed/scale-3.npz')" in render("text", record)
-    assert "vtcore check ./mine.py scale --cases failed/scale-3.npz" in render("text", record)

@@ -7,7 +7,8 @@ for verdict in check(find("./mine.py"), ["rms_norm"]):
 
 from vtcore.conformance.case import Case, cases
 from vtcore.conformance.check import check, run
+from vtcore.conformance.saved import load, save
 from vtcore.conformance.verdict import KINDS, Difference, Verdict
 from vtcore.providers import find
 
-__all__ = ["KINDS", "Case", "Difference", "Verdict", "cases", "check", "find", "run"]
+__all__ = ["KINDS", "Case", "Difference", "Verdict", "cases", "check", "find", "load", "run", "save"]

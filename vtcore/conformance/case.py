@@ -39,7 +39,7 @@ class Case:
 
     def __repr__(self) -> str:
         defaults = self.op.parameters
-        given = {n: v for n, v in self.call.items() if defaults[n] is inspect.Parameter.empty or v is not defaults[n]}
+        given = {n: v for n, v in self.call.items() if defaults[n] is inspect.Parameter.empty or not _is(v, defaults[n])}
         return f"{self.op.name}({', '.join(f'{n}={_shown(v)}' for n, v in given.items())})"
 
 
@@ -48,6 +48,10 @@ def cases(op: Op, seed: int = 0) -> Iterator[Case]:
     rng = np.random.default_rng([seed, crc32(op.name.encode())])
     for number, call in enumerate(op.samples(rng)):
         yield Case(op, op.bind(**call), seed, number)
+
+
+def _is(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, (bool, int, float, str)) and type(value) is type(default) and value == default)
 
 
 def _shown(value: Any) -> str:

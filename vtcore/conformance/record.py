@@ -44,7 +44,5 @@ class Record:
     def again(self, verdict: Verdict) -> str:
         """The command that runs one case again."""
         case = verdict.case
-        if saved := self.saved.get(case.label):
-            return f"vtcore check {self.provider} {case.op.name} --cases {saved}"
         wanted = f"--case {case.number}" if case.source == "sample" else f"--fuzz {self.fuzz}"
         return f"vtcore check {self.provider} {case.op.name} {wanted} --seed {self.seed}"
