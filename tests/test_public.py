@@ -5,7 +5,18 @@ import pytest
 
 import vtcore
 
-PUBLIC = ["AsyncEngine", "CompletionOutput", "Delta", "LLM", "Logprob", "RequestOutput", "SamplingParams", "VtcoreError", "__version__", "ops"]
+PUBLIC = [
+    "AsyncEngine",
+    "CompletionOutput",
+    "Delta",
+    "LLM",
+    "Logprob",
+    "RequestOutput",
+    "SamplingParams",
+    "VtcoreError",
+    "__version__",
+    "ops",
+]
 HEAVY = ("numba", "llvmlite", "huggingface_hub", "numpy", "tokenizers", "jinja2", "gguf", "tqdm")
 
 

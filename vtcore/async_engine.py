@@ -13,6 +13,7 @@ from typing import Any
 from vtcore.errors import ArgumentError, VtcoreError
 from vtcore.llm import LLM
 from vtcore.prompts import Prompt, parse_prompt
+from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
 from vtcore.stream import Item, Stream
 
@@ -46,9 +47,12 @@ class AsyncEngine:
         params = SamplingParams() if sampling_params is None else sampling_params
         if not isinstance(params, SamplingParams):
             raise ArgumentError(f"sampling_params is {params!r:.80}; it must be SamplingParams")
-        submission = await asyncio.to_thread(self.llm.take, parse_prompt(prompt), params, **options)
-        stream = Stream(submission, self._abort)
+        return self.enqueue(await asyncio.to_thread(self.llm.take, parse_prompt(prompt), params, **options))
+
+    def enqueue(self, submission: Submission) -> Stream:
+        """Queue what LLM.take has checked."""
         self._running()
+        stream = Stream(submission, self._abort)
         self._commands.put(partial(self._begin, stream))
         return stream
 

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.examples import FENCE, Command, read
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/add-an-op.md", "docs/add-a-provider.md", "docs/add-a-model.md", "docs/numerics.md")
+PAGES = ("README.md", "docs/add-an-op.md", "docs/add-a-provider.md", "docs/add-a-model.md", "docs/numerics.md", "docs/batches.md")
 SECONDS = 300
 
 

@@ -1,4 +1,4 @@
-"""The command line: `vtcore run | chat | ops | models | doctor | explain | pull | cache | bench | check`. One file a command."""
+"""The command line: one file a command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,36 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from vtcore.cli import bench, cache, chat, check, doctor, explain, models, ops, pull, run
+from vtcore.cli import (
+    bench,
+    cache,
+    chat,
+    check,
+    doctor,
+    explain,
+    models,
+    ops,
+    pull,
+    run,
+    run_batch,
+)
 from vtcore.cli.options import debug
 from vtcore.errors import ArgumentError, VtcoreError
 
 # What is heavy is imported when a command runs, so that --help answers at once.
-COMMANDS = (run, chat, ops, models, doctor, explain, pull, cache, bench, check)
+COMMANDS = (
+    run,
+    chat,
+    run_batch,
+    ops,
+    models,
+    doctor,
+    explain,
+    pull,
+    cache,
+    bench,
+    check,
+)
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 

@@ -42,9 +42,8 @@ def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
 
 def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
-    named = {
-        n: getattr(args, n) for n in ("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture")
-    }
+    known = ("numerics", "providers", "dtype", "threads", "max_model_len", "max_num_seqs", "memory_limit", "strict", "capture")
+    named = {n: getattr(args, n, None) for n in known}
     return {n: v for n, v in named.items() if v is not None}
 
 

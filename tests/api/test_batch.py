@@ -1,0 +1,136 @@
+"""A batch's files: every answer once, whatever kills the run; nothing computed for files that are wrong."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from vtcore.api.batch import run_batch
+from vtcore.api.batch_output import BatchOutput
+from vtcore.cli import main
+from vtcore.errors import ArgumentError
+
+CHAT = "/v1/chat/completions"
+
+
+def line(i, url=CHAT, **body):
+    asked = {"temperature": 0, "max_tokens": 4, **({"messages": [{"role": "user", "content": f"question {i}"}]} if url == CHAT else {})}
+    return {"custom_id": f"q{i}", "method": "POST", "url": url, "body": asked | body}
+
+
+def write(path, lines):
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    return path
+
+
+def read(path):
+    return [json.loads(raw) for raw in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def batch(served, tmp_path):
+    def run(lines):
+        source, seen = write(tmp_path / "in", lines), []
+        failed = served(lambda service: run_batch(service, source, tmp_path / "out", 4, lambda *counts: seen.append(counts)))
+        return failed, read(tmp_path / "out"), seen
+
+    return run
+
+
+def test_every_request_is_answered_once(batch):
+    failed, answers, seen = batch([line(i) for i in range(10)] + [line(10, "/v1/completions", prompt="abc")])
+    assert failed == 0
+    assert sorted(a["custom_id"] for a in answers) == sorted(f"q{i}" for i in range(11))
+    assert all(a["error"] is None and a["response"]["status_code"] == 200 for a in answers)
+    assert all(a["response"]["body"]["choices"][0]["finish_reason"] for a in answers)
+    assert (seen[0], seen[-1]) == ((0, 11), (11, 11))
+
+
+def test_one_that_is_refused_says_why_and_the_others_are_answered(batch):
+    failed, answers, _ = batch([line(0), line(1, n=0), line(2, model="another"), line(3)])
+    told = {a["custom_id"]: (a["response"]["status_code"], a["error"]) for a in answers}
+    assert failed == 2
+    assert told["q0"] == told["q3"] == (200, None)
+    assert told["q1"][0] == 400
+    assert "n: " in told["q1"][1]["message"]
+    assert told["q2"] == (404, {"code": "404", "message": "there is no model 'another'; there is tiny, also-tiny"})
+
+
+def test_a_second_run_asks_what_has_no_answer(batch, tmp_path):
+    _, first, _ = batch([line(i) for i in range(3)])
+    _, second, seen = batch([line(i) for i in range(5)])
+    assert second[:3] == first
+    assert (seen[0], len(second)) == ((3, 5), 5)
+
+
+def test_half_a_line_is_cut_off(batch, tmp_path):
+    batch([line(i) for i in range(3)])
+    out = tmp_path / "out"
+    out.write_text(out.read_text()[:-20])
+    _, answers, seen = batch([line(i) for i in range(3)])
+    assert seen[0] == (2, 3)
+    assert sorted(a["custom_id"] for a in answers) == ["q0", "q1", "q2"]
+
+
+WRONG = {
+    "no JSON": "{",
+    "must be an object": "[]",
+    "custom_id is None": json.dumps({"method": "POST"}),
+    "isn't served": json.dumps(line(0) | {"url": "/v1/embeddings"}),
+    "'GET'": json.dumps(line(0) | {"method": "GET"}),
+    "body is None": json.dumps(line(0) | {"body": None}),
+    "comes whole": json.dumps(line(0, stream=True)),
+    "is that of line 1": json.dumps(line(1)),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_line_is_named_before_anything_is_computed(served, tmp_path, words):
+    (tmp_path / "in").write_text(json.dumps(line(1)) + "\n" + WRONG[words] + "\n")
+    with pytest.raises(ArgumentError, match="line 2: ") as wrong:
+        served(lambda service: run_batch(service, tmp_path / "in", tmp_path / "out", 4, lambda *_: None))
+    assert words in str(wrong.value)
+    assert not (tmp_path / "out").read_text()
+
+
+@pytest.mark.parametrize(("lines", "words"), [([line(5)], "do not hold"), ([line(0, max_tokens=7)], "ask otherwise")])
+def test_answers_to_other_requests_are_not_mixed_in(batch, lines, words):
+    batch([line(0)])
+    with pytest.raises(ArgumentError, match=words):
+        batch(lines)
+
+
+def test_a_file_that_is_no_output_is_left_alone(batch, tmp_path):
+    (tmp_path / "out").write_text("my thesis\n")
+    with pytest.raises(ArgumentError, match="line 1: no answer of a batch"):
+        batch([line(0)])
+    assert (tmp_path / "out").read_text() == "my thesis\n"
+
+
+def test_two_processes_do_not_write_one_file(batch, tmp_path):
+    with BatchOutput(tmp_path / "out"), pytest.raises(ArgumentError, match="another process"):
+        batch([line(0)])
+
+
+def test_the_command_answers_a_file(model, tmp_path, capsys):
+    source = write(tmp_path / "in", [line(i) for i in range(3)] + [line(3, n=0)])
+    assert main(["run-batch", str(model), str(source), str(tmp_path / "out")]) == 1
+    assert "1 requests were refused" in capsys.readouterr().err
+    assert len(read(tmp_path / "out")) == 4
+
+
+def test_killed_and_started_again_it_yields_each_answer_once(model, tmp_path):
+    count = 60
+    source, out = write(tmp_path / "in", [line(i, max_tokens=40) for i in range(count)]), tmp_path / "out"
+    command = [sys.executable, "-m", "vtcore", "run-batch", str(model), str(source), str(out), "--providers", "reference"]
+    for answers in (1, 5):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < answers):
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
+        assert answers <= out.read_bytes().count(b"\n") < count
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    assert sorted(a["custom_id"] for a in read(out)) == sorted(f"q{i}" for i in range(count))

@@ -1,0 +1,72 @@
+"""A file of requests, answered into another file: as many at once as the engine takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from vtcore.api.batch_line import BatchLine, read_batch
+from vtcore.api.batch_output import BatchOutput
+from vtcore.api.errors import api_error
+from vtcore.api.service import Service
+from vtcore.errors import ArgumentError
+
+Done = Callable[[int, int], None]  # answers written, of how many
+
+
+async def run_batch(service: Service, source: Path, target: Path, at_once: int, done: Done) -> int:
+    """Answer what `target` has no answer of yet, in the order in which answers come. Gives the number that were refused.
+
+    Raises ArgumentError, before anything is computed, for a file that isn't of the format, and for a target that holds answers to other
+    requests."""
+    with BatchOutput(target) as output:
+        names = {line.custom_id: line.answer_id for line in read_batch(source)}
+        _check_same(output, names)
+        total, failed = len(names), 0
+        done(len(output.answered), total)
+        running: set[asyncio.Task[tuple[BatchLine, dict[str, Any]]]] = set()
+        waiting = (line for line in read_batch(source) if line.custom_id not in output.answered)
+        try:
+            while True:
+                while len(running) < at_once and (line := next(waiting, None)) is not None:
+                    running.add(asyncio.create_task(_answered(service, line)))
+                if not running:
+                    return failed
+                finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in finished:
+                    line, answer = task.result()
+                    output.write(line.custom_id, answer)
+                    failed += answer["response"]["status_code"] != 200
+                    done(len(output.answered), total)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _answered(service: Service, line: BatchLine) -> tuple[BatchLine, dict[str, Any]]:
+    status, body = 200, dict[str, Any]()
+    try:
+        answer = await (service.chat(line.body) if line.url.endswith("chat/completions") else service.complete(line.body))
+        try:
+            body = await answer.whole()
+        finally:
+            answer.abort()
+    except Exception as error:  # this request's alone: the others are answered
+        refused = api_error(error)
+        status, body = refused.status, refused.body()
+    response = {"status_code": status, "request_id": uuid4().hex, "body": body}
+    fault = None if status == 200 else {"code": str(status), "message": body["error"]["message"]}
+    return line, {"id": line.answer_id, "custom_id": line.custom_id, "response": response, "error": fault}
+
+
+def _check_same(output: BatchOutput, names: dict[str, str]) -> None:
+    for custom_id, answer_id in output.answered.items():
+        if names.get(custom_id) != answer_id:
+            raise ArgumentError(
+                f"{output.path} answers {custom_id!r:.100}, which the requests {'ask otherwise' if custom_id in names else 'do not hold'}; "
+                "move it away, or name another file"
+            )

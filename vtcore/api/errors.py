@@ -1,0 +1,55 @@
+"""A refusal in the shape that OpenAI's clients read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+from vtcore.errors import ArgumentError, TemplateError
+
+SHOWN = 8  # faults of one body that its error names
+TYPES = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    404: "NotFoundError",
+    413: "RequestTooLargeError",
+    500: "InternalServerError",
+    503: "ServiceUnavailableError",
+}
+
+
+class ApiError(Exception):
+    """An HTTP status with a message, and the field that it is about."""
+
+    def __init__(self, status: int, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param = status, message, param
+
+    def body(self) -> dict[str, Any]:
+        """{"error": {message, type, param, code}}."""
+        kind = TYPES.get(self.status, "BadRequestError")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.status}}
+
+
+def api_error(error: Exception) -> ApiError:
+    """What a client is told of an exception. What isn't the client's doing is a 500, without a word of its insides."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, ValidationError):
+        return _invalid(error)
+    if isinstance(error, (ArgumentError, TemplateError)):
+        return ApiError(400, str(error))
+    return ApiError(500, f"the engine failed: {type(error).__name__}")
+
+
+def _invalid(error: ValidationError) -> ApiError:
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    told = [f"{_path(f['loc'])}: {f['msg'][:200]}" for f in faults[:SHOWN]]
+    more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
+    return ApiError(400, "; ".join(told) + more, _path(faults[0]["loc"][:1]) or None)
+
+
+def _path(location: Iterable[Any]) -> str:
+    return ".".join(str(part)[:80] for part in location)

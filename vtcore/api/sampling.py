@@ -1,0 +1,90 @@
+"""The sampling fields of a request: OpenAI's, and vLLM's extensions under its names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vtcore.api.errors import ApiError
+from vtcore.sampling_params import BIASES, SamplingParams
+
+MOST_SEQUENCES, MOST_STOPS, MOST_IDS, MOST_LOGPROBS = 128, 64, 4096, 20
+GENERATION_CONFIG = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # what a model's generation_config.json may set
+
+Texts = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=MOST_STOPS)]
+Ids = Annotated[list[int], Field(max_length=MOST_IDS)]
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells besides the text."""
+
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+
+
+class Sampling(BaseModel):
+    """Fields that chat and text completions share. None: not given, so that the model's generation_config.json decides, then OpenAI's
+    neutral values."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, str_max_length=1 << 22, protected_namespaces=())
+
+    model: str | None = Field(None, description="the served model's name; empty or absent: the one there is")
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int | None = Field(None, ge=1, le=MOST_SEQUENCES)
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = Field(None, description="0 and -1: off")
+    min_p: float | None = None
+    seed: int | None = Field(None, ge=-(1 << 63), lt=1 << 63)
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    stop: str | Texts | None = None
+    stop_token_ids: Ids | None = None
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    min_tokens: int = Field(0, ge=0)
+    skip_special_tokens: bool = True
+    logit_bias: Annotated[dict[int, float], Field(max_length=BIASES)] | None = None
+    allowed_token_ids: Ids | None = None
+    bad_words: Texts | None = None
+    prompt_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
+    return_token_ids: bool = Field(False, description="add token_ids to choices and prompt_token_ids to the answer")
+    return_tokens_as_token_ids: bool = Field(False, description="name tokens in logprobs as token_id:N")
+    user: str | None = Field(None, description="accepted, and of no effect")
+
+    def sampling_params(self, defaults: Mapping[str, Any], max_tokens: int | None, logprobs: int | None) -> SamplingParams:
+        """The request's parameters; `defaults` are those of generation_config.json. Raises ArgumentError for values out of range."""
+        given = {n: getattr(self, n) for n in _PASSED if getattr(self, n) is not None}
+        chosen = {n: defaults[n] for n in GENERATION_CONFIG if n in defaults and n not in given}
+        return SamplingParams(**chosen, **given, max_tokens=max_tokens, logprobs=logprobs)
+
+    def check(self) -> None:
+        """ApiError 400 for fields that contradict each other."""
+        if self.stream_options is not None and not self.stream:
+            raise ApiError(400, "stream_options needs stream: true", "stream_options")
+        if self.stream and self.prompt_logprobs is not None:
+            raise ApiError(400, "prompt_logprobs come with the whole answer only: leave stream away", "prompt_logprobs")
+        best = (self.model_extra or {}).get("best_of")
+        if best is not None and best != (self.n or 1):
+            raise ApiError(400, f"best_of is {best!r:.40}: choosing the best of more sequences than n isn't implemented", "best_of")
+
+    @property
+    def usage_in_stream(self) -> bool:
+        """Whether the last frame of a stream tells the usage."""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def usage_in_frames(self) -> bool:
+        """Whether every frame does."""
+        return self.usage_in_stream and self.stream_options is not None and self.stream_options.continuous_usage_stats
+
+
+_PASSED = (
+    *("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "stop"),
+    *("stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens", "skip_special_tokens", "logit_bias"),
+    *("allowed_token_ids", "bad_words", "prompt_logprobs"),
+)

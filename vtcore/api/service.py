@@ -1,0 +1,86 @@
+"""From a body to an answer: the model's name, its defaults and its chat template, and the engine behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from vtcore.api.chat import ChatRequest
+from vtcore.api.chat_answer import ChatAnswer
+from vtcore.api.completion import CompletionRequest
+from vtcore.api.completion_answer import CompletionAnswer
+from vtcore.api.errors import ApiError
+from vtcore.api.logprobs import Named
+from vtcore.api.sampling import Sampling
+from vtcore.async_engine import AsyncEngine
+from vtcore.errors import TemplateError
+from vtcore.prompts import Parsed
+from vtcore.sampling_params import SamplingParams
+from vtcore.stream import Stream
+
+
+class Service:
+    """One served model. `names` are those that clients may call it by, the first of them the one that answers bear.
+
+    Every method raises ApiError, ArgumentError, TemplateError or pydantic's ValidationError for what is wrong with a request, before
+    anything of it is queued."""
+
+    def __init__(self, engine: AsyncEngine, names: Sequence[str]) -> None:
+        self.engine, self.names, self.llm = engine, tuple(names), engine.llm
+        said = self.llm.checkpoint.generation_config
+        self.defaults: Mapping[str, Any] = {} if said.get("do_sample") is False else said
+
+    async def chat(self, body: Mapping[str, Any]) -> ChatAnswer:
+        """POST /v1/chat/completions."""
+        request = ChatRequest.model_validate(body)
+        request.check()
+        self._known(request)
+        params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
+        text, prefix = await asyncio.to_thread(self._rendered, request)
+        prompt = await asyncio.to_thread(self.llm.tokenizer.encode, text, request.add_special_tokens)
+        name = f"chatcmpl-{uuid4().hex}"
+        stream = await self.engine.submit(prompt, params, request_id=name)
+        return ChatAnswer(request, name, self.names[0], [stream], self._named(request), prefix=prefix)
+
+    async def complete(self, body: Mapping[str, Any]) -> CompletionAnswer:
+        """POST /v1/completions."""
+        request = CompletionRequest.model_validate(body)
+        request.check()
+        self._known(request)
+        params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
+        encode, decode = self.llm.tokenizer.encode, self.llm.tokenizer.decode
+        prompts = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
+        name = f"cmpl-{uuid4().hex}"
+        streams = self._submitted(name, prompts, params)
+        texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
+        return CompletionAnswer(request, name, self.names[0], streams, self._named(request), texts=texts)
+
+    def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams) -> list[Stream]:
+        """All of them or none."""
+        taken = [self.llm.take(Parsed(None, ids), params, request_id=f"{name}-{i}") for i, ids in enumerate(prompts)]
+        return [self.engine.enqueue(submission) for submission in taken]
+
+    def _known(self, request: Sampling) -> None:
+        if request.model and request.model not in self.names:
+            raise ApiError(404, f"there is no model {request.model!r:.200}; there is {', '.join(self.names)}", "model")
+
+    def _most(self, asked: int | None) -> int | None:
+        return self.defaults.get("max_new_tokens") if asked is None else asked
+
+    def _named(self, request: Sampling) -> Named:
+        return Named(self.llm.tokenizer, request.return_tokens_as_token_ids)
+
+    def _rendered(self, request: ChatRequest) -> tuple[str, str]:
+        """The conversation as text, and what echo repeats of it."""
+        messages = request.conversation()
+        text = self.llm.render(messages, request.tools, None, request.template_variables())
+        if not request.continue_final_message:
+            return text, ""
+        final = messages[-1].get("content")
+        shown = final if isinstance(final, str) else "\n".join(p["text"] for p in final or [])
+        end = text.rfind(shown.strip())
+        if not shown.strip() or end < 0:
+            raise TemplateError("continue_final_message: the chat template doesn't write the last message's text as it is")
+        return text[: end + len(shown.strip())], shown.strip() if request.echo else ""

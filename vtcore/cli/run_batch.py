@@ -1,0 +1,66 @@
+"""`vtcore run-batch MODEL IN OUT`: answer a file of requests in OpenAI's batch format. Started again, it goes on where it was."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vtcore.cli import options
+
+if TYPE_CHECKING:
+    from vtcore.llm import LLM
+
+NEEDS = "run-batch needs pydantic: pip install 'vtcore[serve]'"
+
+
+def add(commands: Any) -> None:
+    """Define the command."""
+    parser = commands.add_parser("run-batch", help="answer a file of requests", description=__doc__, allow_abbrev=False)
+    options.model(parser)
+    parser.add_argument("source", metavar="IN", type=Path, help='lines of {"custom_id", "method": "POST", "url", "body"}')
+    parser.add_argument("target", metavar="OUT", type=Path, help="where answers are added; those that it has already are not asked again")
+    parser.add_argument("--served-model-name", metavar="NAME", help="the model's name in requests and answers (default: MODEL)")
+    parser.add_argument("--max-num-seqs", type=options.positive, default=16, metavar="N", help="sequences at once (default 16)")
+    options.engine(parser)
+    options.debug(parser)
+    parser.set_defaults(command=main)
+
+
+def main(args: argparse.Namespace) -> None:
+    """Load, answer, count."""
+    from vtcore.cli import session
+    from vtcore.errors import VtcoreError
+
+    try:
+        import pydantic  # noqa: F401  (only whether it is there)
+    except ImportError:
+        raise VtcoreError(NEEDS) from None
+    with closing(session.load(args)) as llm:
+        failed = asyncio.run(_run(llm, args))
+    if failed:
+        raise VtcoreError(f"{failed} requests were refused; {args.target} says why")
+
+
+async def _run(llm: LLM, args: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from vtcore.api.batch import run_batch
+    from vtcore.api.service import Service
+    from vtcore.async_engine import AsyncEngine
+
+    engine = AsyncEngine(llm)
+    with tqdm(unit="request", file=sys.stderr, disable=None) as bar:
+
+        def done(count: int, total: int) -> None:
+            bar.total = total
+            bar.update(count - bar.n)
+
+        try:
+            service = Service(engine, [args.served_model_name or args.model])
+            return await run_batch(service, args.source, args.target, 2 * args.max_num_seqs, done)
+        finally:
+            await engine.close()
