@@ -14,13 +14,13 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from goldens import dense, experts, hybrid, latent, more_dense
+from goldens import dense, experts, hybrid, latent, more_dense, wrapped
 from goldens.recipe import RECIPES
 from goldens.record import record, text
 
 from vtcore.conformance.golden import FOLDER
 
-TABLES = (dense, more_dense, experts, latent, hybrid)  # importing them fills RECIPES
+TABLES = (dense, more_dense, experts, latent, hybrid, wrapped)  # importing them fills RECIPES
 
 
 def main() -> int:

@@ -40,6 +40,7 @@ def models() -> Iterator[str]:
     yield from (
         "Each is read from safetensors, and from GGUF under the name given here; a GGUF file of Mistral or Mixtral says",
         "llama, one of OLMo 3 olmo2, one of Granite MoE Shared granitemoe.",
+        "What ends in ForConditionalGeneration holds towers for images or sound too; its text model is read, and the rest is set aside.",
         "A golden is a tiny checkpoint with what transformers answers on it: every token must be the same, and every logit within 1e-4",
         "(for Gemma 4, whose logits transformers itself doesn't repeat more closely, 2e-3), whole, in chunks, and alone.",
         "",

@@ -10,7 +10,8 @@ ALIASES = {  # names for an architecture that is recorded under another
     "MPTForCausalLM", "PhiMoEForCausalLM",
     "StableLMEpochForCausalLM", "YiForCausalLM",
 }  # fmt: skip
-ALIASES |= {"Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"}
+WRAPPED = ("Qwen2_5_VL", "Qwen3VL", "Qwen3_5", "Qwen3_5Moe", "Voxtral", "Idefics3", "Mistral3", "InternVL", "Kimi_K25", "KimiK25")
+ALIASES |= {f"{n}ForConditionalGeneration" for n in WRAPPED}
 ALL = goldens()
 GOLDENS = [g for g in ALL if g.architecture in ARCHITECTURES]
 EXACT = [g for g in GOLDENS if g.dtype == "float32"]

@@ -20,6 +20,7 @@ TRAINING = {
     "router_aux_loss_coef",
 }
 TRAINING |= {"time_step_min", "time_step_max", "time_step_floor", "time_step_scale"}  # what biases and rates are drawn by
+TOWERS = {"vision_config"}  # what is not read
 TRAINING |= {"linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor"}
 BLIND = {  # what a golden can't see, and why
     ("lfm2", "block_ffn_dim_multiplier"): "the weights say how wide they are",
@@ -44,7 +45,7 @@ BLIND = {  # what a golden can't see, and why
 def numbers(config, path=()):
     """Every float of a config, and the window: (path, value)."""
     for name, value in config.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name not in TOWERS:
             yield from numbers(value, (*path, name))
         elif (isinstance(value, float) or name == "sliding_window") and value and name not in TRAINING:
             yield (*path, name), value

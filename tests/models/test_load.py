@@ -182,18 +182,6 @@ def test_biases_that_the_config_demands_are_missing(tmp_path):
     assert "6 missing" in message
 
 
-@pytest.mark.parametrize(("root", "head"), [("language_model.model.", "language_model.lm_head"), ("model.language_model.", "lm_head")])
-def test_the_text_part_of_a_wrapper(tmp_path, root, head):
-    config = {"architectures": ["LlamaForCausalLM"], "text_config": {n: v for n, v in CONFIG.items() if n != "architectures"}}
-    moved = {n.replace("model.", root, 1).replace("lm_head", head): a for n, a in tensors().items()}
-    tower = {"vision_tower.patch.weight": np.ones((3, 3), np.float32)}
-    model = load(tmp_path / "wrapped", config, moved | tower)
-    np.testing.assert_array_equal(logits(model, PROMPT), logits(load(tmp_path / "plain"), PROMPT))
-    assert list(model.weights.notes) == ["1 tensors of other parts are not read: vision_tower"]
-    message = refused(tmp_path / "less", config=config, weights={n: a for n, a in moved.items() if "1.mlp.up" not in n})
-    assert f"1 missing: {root}layers.1.mlp.up_proj.weight" in message
-
-
 def test_an_unknown_architecture_lists_those_there_are(tmp_path):
     message = refused(tmp_path, UnknownArchitectureError, config=CONFIG | {"architectures": ["LlamaForCausalML"]})
     assert "'LlamaForCausalML' (nearest: LlamaForCausalLM)" in message

@@ -16,12 +16,12 @@ from vtcore.conformance.draw import Drawn
 Array = np.ndarray[Any, Any]
 EMBEDDING = re.compile(r"(^|\.)(embed|embed_tokens\w*|tok_embeddings|wte|embed_in|word_embeddings|embeddings)\.weight$")
 POSITIONS = re.compile(r"(^|\.)(wpe|embed_positions)\.weight$")
-HEAD = re.compile(r"^(lm_head|output|embed_out|head)\.(weight|bias)$")
+HEAD = re.compile(r"^(language_model\.)?(lm_head|output|embed_out|head)\.(weight|bias)$")
 ROUTER = re.compile(r"(router|mlp\.gate|moe\.gate|feed_forward\.gate|block_sparse_moe\.gate|ffn\.gate|mixer\.gate)(\.\w+)?\.weight$")
 CONVOLUTION = re.compile(r"(conv1d|_conv|conv\.conv)\.weight$")
 INPUT_FIRST = re.compile(r"(attn\.c_attn|attn\.c_proj|mlp\.c_fc|mlp\.c_proj)\.weight$|experts\.(gate_up_proj|down_proj)$")
 LAST = re.compile(  # the last norm, or of a network without one its last projection
-    r"^(model\.|transformer\.|gpt_neox\.|backbone\.)?(decoder\.)?"
+    r"^(language_model\.)?(model\.|transformer\.|gpt_neox\.|backbone\.)?(language_model\.|text_model\.|decoder\.)?"
     r"(norm|ln_f|final_layer_norm|final_layernorm|final_norm|norm_f|embedding_norm|project_out)\.(weight|bias)$"
 )
 DECAYS = re.compile(r"(A_log|dt_bias|dt_proj\.bias|\bD)$")

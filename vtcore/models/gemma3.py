@@ -9,7 +9,7 @@ from vtcore.models.gemma2 import Gemma2
 from vtcore.models.qwen3 import Qwen3
 
 
-@architecture("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", gguf=("gemma3",))
+@architecture("Gemma3ForCausalLM", gguf=("gemma3",))
 class Gemma3(Gemma2, Qwen3):
     defaults: ClassVar[Json] = Gemma2.defaults | {
         "attn_logit_softcapping": None, "final_logit_softcapping": None, "sliding_window_pattern": 6,

@@ -16,7 +16,7 @@ from vtcore.models.shared_kv import SharedKV
 from vtcore.ops import add, embedding, mul, rms_norm, route, scale
 
 
-@architecture("Gemma4ForCausalLM", "Gemma4ForConditionalGeneration", gguf=("gemma4",))
+@architecture("Gemma4ForCausalLM", gguf=("gemma4",))
 class Gemma4(SharedKV, PerLayer, Gemma2):
     names: ClassVar[Names] = Llama.names | {"layer_scalar": Stored("layer_scalar", bare=True)}
     only: ClassVar[Json] = {"enable_moe_block": False, "use_bidirectional_attention": "vision"}

@@ -14,7 +14,7 @@ from vtcore.models.names import Turned
 from vtcore.ops import mul, position_growth, rms_norm
 
 
-@architecture("Llama4ForCausalLM", "Llama4ForConditionalGeneration", gguf=("llama4",))
+@architecture("Llama4ForCausalLM", gguf=("llama4",))
 class Llama4(Mixture):
     interleaved: ClassVar[bool] = True
     score: ClassVar[str] = "sigmoid"

@@ -25,10 +25,10 @@ from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
 from vtcore.models.standing import Standing
 from vtcore.models.survey import survey
 from vtcore.models.weights import Raw, Weights
+from vtcore.models.wrappers import beside, text_config, unwrapped
 from vtcore.tensor import Tensor
 
 NUMERICS = ("exact", "fast")
-ROOTS = ("language_model.model.", "model.language_model.")  # where wrappers for several media keep their text part
 BUFFERS = (  # recomputed, whatever is stored
     "*rotary_emb.inv_freq", "*rotary_emb.cos_cached", "*rotary_emb.sin_cached", "*.masked_bias", "*h.*.attn.bias", "*.attention.bias",
 )  # fmt: skip
@@ -81,10 +81,10 @@ def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded
         raise ConfigError(f"{file}: architectures is {names!r:.80}; it must be a list of class names")
     if method := Fields(raw, file).mapping("quantization_config").get("quant_method"):
         raise ConfigError(f"{file}: quantization_config.quant_method is {method!r}; dense safetensors and GGUF can be read")
-    raw = {**raw, **Fields(raw, file).mapping("text_config")}
+    raw = text_config(raw, file)
     cls = _decoder(find(names, ARCHITECTURES), raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
-    dialect = _bare(_unwrapped(Dialect(cls.top, cls.names, cls.prefix), checkpoint.tensors), checkpoint.tensors)
+    dialect = _bare(unwrapped(Dialect(cls.top, cls.names, cls.prefix), raw, checkpoint.tensors), checkpoint.tensors)
     return Loaded(cls, config, dialect, frozenset())
 
 
@@ -101,22 +101,6 @@ def _decoder(cls: type[object], raw: Json) -> type[Decoder]:
     if not issubclass(cls, Decoder):
         raise ConfigError(f"{cls.__name__} is no language model: it can't be loaded by itself")
     return cls.variant(raw)
-
-
-def _unwrapped(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
-    """The same tables, for a checkpoint in which the text model is a part of something larger."""
-    root = next((r for r in ROOTS if any(n.startswith(r) for n in tensors)), None)
-    if root is None:
-        return dialect
-    before = root.removesuffix("model.") if root.endswith(".model.") else ""
-
-    def moved(path: str) -> str:
-        if path.startswith("model."):
-            return root + path.removeprefix("model.")
-        return before + path if f"{before}{path}.weight" in tensors else path
-
-    top: Names = {n: replace(dialect.find(n, dialect.top), path=moved(dialect.find(n, dialect.top).path)) for n in dialect.top}
-    return replace(dialect, top=top, prefix=moved(dialect.prefix), root=root)
 
 
 def _bare(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
@@ -154,14 +138,13 @@ def _equal(a: RawTensor, b: RawTensor) -> bool:
 
 def _refuse(checkpoint: Checkpoint, found: Loaded, seen: Survey, weights: Weights) -> None:
     """Raise what is wrong with names and shapes, all of it at once."""
-    beside = [n for n in checkpoint.tensors if not n.startswith(found.dialect.root) and n not in seen.read] if found.dialect.root else []
-    if beside:
-        parts = ", ".join(sorted({n.split(".")[0] for n in beside}))
-        weights.notes[f"{len(beside)} tensors of other parts are not read: {parts}"] = None
+    if towers := beside(found.dialect, checkpoint.tensors, seen.read | weights.used):
+        parts = ", ".join(sorted({n.removeprefix("model.").split(".")[0] for n in towers}))
+        weights.notes[f"{len(towers)} tensors of other parts are not read: {parts}"] = None
     if drafts := _drafts(found, checkpoint):
         weights.notes[f"{len(drafts)} tensors of layers that draft tokens are not read"] = None
-    known = seen.read | weights.used | set(beside) | drafts
-    weights.used |= drafts
+    weights.used |= drafts.union(towers)
+    known = seen.read | weights.used
     unread = [n for n in checkpoint.tensors if n not in known and not any(fnmatch(n, p) for p in BUFFERS)] if seen.whole else []
     sentences = [f"{len(seen.missing)} missing: {listed(seen.missing)}"] if seen.missing else []
     sentences += [f"{len(unread)} that {found.cls.__name__} does not read: {listed(unread)}"] if unread else []

@@ -58,7 +58,20 @@ class Turned:
         return turned if is_outline(turned) else np.ascontiguousarray(turned)
 
 
-Fix = Rows | Values | Turned
+@dataclass(frozen=True)
+class Facing:
+    """A fix for a matrix that some checkpoints turn and others don't: turned if its last axis is not the input's, then cut by rows."""
+
+    inputs: str  # the config's name for the size of the input
+    then: Rows | None = None
+
+    def __call__(self, value: Host, config: ModelConfig) -> Host:
+        if value.shape[-1] != getattr(config, self.inputs):
+            return Turned(self.then)(value, config)
+        return self.then(value, config) if self.then else value
+
+
+Fix = Rows | Values | Turned | Facing
 
 
 @dataclass(frozen=True)

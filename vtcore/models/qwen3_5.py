@@ -14,7 +14,7 @@ QUERY = Rows(lambda rows, c: rows.reshape(-1, 2, c.head_dim)[:, 0].reshape(-1))
 GATE = Rows(lambda rows, c: rows.reshape(-1, 2, c.head_dim)[:, 1].reshape(-1))
 
 
-@architecture("Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration", gguf=("qwen35",))
+@architecture("Qwen3_5ForCausalLM", gguf=("qwen35",))
 class Qwen35(DeltaNet, Qwen3):
     defaults: ClassVar[Json] = Qwen3.defaults | {"head_dim": 256, "partial_rotary_factor": 0.25, "full_attention_interval": 4}
     words: ClassVar[Mapping[str, str]] = {"mtp_num_hidden_layers": "num_nextn_predict_layers"}

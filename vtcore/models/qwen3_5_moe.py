@@ -14,7 +14,7 @@ from vtcore.models.qwen_moe import SWITCH
 from vtcore.ops import sigmoid_mul
 
 
-@architecture("Qwen3_5MoeForCausalLM", "Qwen3_5MoeForConditionalGeneration", gguf=("qwen35moe",))
+@architecture("Qwen3_5MoeForCausalLM", gguf=("qwen35moe",))
 class Qwen35Moe(Mixture, Qwen35):
     defaults: ClassVar[Json] = Qwen35.defaults | ROUTING
     words: ClassVar[Mapping[str, str]] = {**Mixture.words, **Qwen35.words}
