@@ -16,7 +16,7 @@ from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
 from vtcore.outputs import Delta, RequestOutput
-from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts
+from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts, render
 from vtcore.report import Report
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
@@ -110,7 +110,7 @@ class LLM:
         if not isinstance(messages, (list, tuple)):
             raise PromptError(f"messages is {type(messages).__name__}; it must be a list of messages, or a list of such lists")
         several = bool(messages) and isinstance(messages[0], (list, tuple))
-        texts = [self.render(c, tools, chat_template, template_options) for c in (messages if several else [messages])]
+        texts = [render(self.tokenizer, c, tools, chat_template, template_options) for c in (messages if several else [messages])]
         params = pair_params(sampling_params, len(texts))
         encode = self.tokenizer.encode
         prompts = [Parsed(t, encode(t, add_special_tokens=False)) for t in texts]
@@ -179,14 +179,6 @@ class LLM:
             raise OutOfMemoryError(
                 f"the logits of {tokens} tokens take {gib(needed)}; {gib(free)} are available: ask for fewer tokens at once"
             )
-
-    def render(self, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
-        """A conversation as the chat template writes it. Errors as in chat."""
-        if not messages:
-            raise PromptError("the conversation has no messages; it must have at least one")
-        if tools is not None and (not isinstance(tools, (list, tuple)) or not all(isinstance(t, Mapping) for t in tools)):
-            raise ArgumentError(f"tools is {tools!r:.80}; it must be a list of JSON schemas")
-        return str(self.tokenizer.template(chat_template, tools).render(messages, tools=tools, **options))
 
     def _run(self, submissions: list[Submission]) -> list[RequestOutput]:
         """All of them to their ends; if something raises, none of them stays behind."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from vtcore.errors import ArgumentError, PromptError
 from vtcore.sampling_params import SamplingParams
+from vtcore.text.tokenizer import Tokenizer
 
 Ids = Sequence[int]
 Prompt = str | Mapping[str, Any] | Ids  # a text, {"prompt": text}, {"prompt_token_ids": ids}, or ids
@@ -53,6 +54,17 @@ def pair_params(params: SamplingParams | Sequence[SamplingParams] | None, count:
     if len(each) != count:
         raise ArgumentError(f"sampling_params has {len(each)} entries for {count} prompts; give one for all, or one for each")
     return each
+
+
+def render(tokenizer: Tokenizer, messages: Any, tools: Any, chat_template: str | None, options: dict[str, Any]) -> str:
+    """A conversation as its chat template writes it.
+
+    Raises PromptError for one without messages, ArgumentError for tools that are no list, TemplateError where the template refuses."""
+    if not messages:
+        raise PromptError("the conversation has no messages; it must have at least one")
+    if tools is not None and (not isinstance(tools, (list, tuple)) or not all(isinstance(t, Mapping) for t in tools)):
+        raise ArgumentError(f"tools is {tools!r:.80}; it must be a list of JSON schemas")
+    return str(tokenizer.template(chat_template, tools).render(messages, tools=tools, **options))
 
 
 def _from_mapping(prompt: Mapping[str, Any], where: str) -> Parsed:

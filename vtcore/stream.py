@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from vtcore.outputs import Delta, RequestOutput
+from vtcore.outputs import Delta, Logprobs, RequestOutput
 from vtcore.request import Submission
 
 Item = Delta | BaseException | None  # None: there is no more
@@ -26,6 +26,16 @@ class Stream:
     def request_id(self) -> str:
         """The request's name in the engine."""
         return self.submission.request_id
+
+    @property
+    def prompt_token_ids(self) -> list[int]:
+        """What was asked."""
+        return self.submission.prompt_token_ids
+
+    @property
+    def prompt_logprobs(self) -> list[Logprobs | None]:
+        """Scores of the prompt, complete once the stream has ended; of use only if they were asked for."""
+        return self.submission.prompt_logprobs
 
     def abort(self) -> None:
         """End the request and free what it holds, after the step that is being computed; the stream ends at once. Nothing where it has."""

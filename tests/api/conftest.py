@@ -31,7 +31,7 @@ def served(llm):
         async def whole():
             engine = AsyncEngine(llm)
             try:
-                return await use(Service(engine, ["tiny", "also-tiny"]))
+                return await use(Service(engine, llm.checkpoint, llm.tokenizer, ["tiny", "also-tiny"]))
             finally:
                 await engine.close()
 

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vtcore.api.gathered import Gathered
 from vtcore.api.logprobs import Named
 from vtcore.api.sampling import Sampling
-from vtcore.api.usage import usage
+from vtcore.api.source import Source
 from vtcore.outputs import Delta
-from vtcore.stream import Stream
 
 
 @dataclass
@@ -22,9 +22,13 @@ class Answer:
     request: Sampling
     answer_id: str
     model: str
-    streams: Sequence[Stream]
+    sources: Sequence[Source]  # one a prompt
     named: Named
     created: int = field(default_factory=lambda: int(time.time()))
+    gathered: list[Gathered] = field(init=False)  # the same, as far as they were read
+
+    def __post_init__(self) -> None:
+        self.gathered = [Gathered(self.sequences) for _ in self.sources]
 
     @property
     def sequences(self) -> int:
@@ -37,7 +41,9 @@ class Answer:
 
     def usage(self) -> dict[str, int]:
         """So far."""
-        return usage([s.submission for s in self.streams])
+        prompt = sum(len(s.prompt_token_ids) for s in self.sources)
+        completion = sum(g.tokens for g in self.gathered)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         """One frame of a stream, with the usage where every frame is to have it."""
@@ -49,23 +55,10 @@ class Answer:
         return {**self.head(kind), "choices": [], "usage": self.usage()}
 
     async def deltas(self) -> AsyncIterator[tuple[int, Delta]]:
-        """Of all streams as they come, each with its prompt's number. What ends one by a fault ends all."""
-        if len(self.streams) == 1:
-            async for delta in self.streams[0]:
-                yield 0, delta
-            return
-        pending = {asyncio.ensure_future(anext(s, None)): i for i, s in enumerate(self.streams)}
-        try:
-            while pending:
-                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    number = pending.pop(task)
-                    if (added := task.result()) is not None:
-                        yield number, added
-                        pending[asyncio.ensure_future(anext(self.streams[number], None))] = number
-        finally:
-            for task in pending:
-                task.cancel()
+        """Of all prompts as they come, each with its prompt's number. What ends one by a fault ends all."""
+        async for number, delta in merged(self.sources):
+            self.gathered[number].add(delta)
+            yield number, delta
 
     async def finished(self) -> None:
         """Read to the end."""
@@ -74,5 +67,29 @@ class Answer:
 
     def abort(self) -> None:
         """End what is still running: the client has gone."""
-        for stream in self.streams:
-            stream.abort()
+        for source in self.sources:
+            source.abort()
+
+
+async def merged(sources: Sequence[Source]) -> AsyncIterator[tuple[int, Delta]]:
+    """The deltas of all sources as they come, each with its source's number."""
+    if len(sources) == 1:
+        async for delta in sources[0]:
+            yield 0, delta
+        return
+    pending = {_next(source): i for i, source in enumerate(sources)}
+    try:
+        while pending:
+            done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                number = pending.pop(task)
+                if (added := task.result()) is not None:
+                    yield number, added
+                    pending[_next(sources[number])] = number
+    finally:
+        for task in pending:
+            task.cancel()
+
+
+def _next(source: Source) -> asyncio.Future[Delta | None]:
+    return asyncio.ensure_future(anext(source, None))

@@ -8,8 +8,9 @@ from typing import Any
 
 from vtcore.api.answer import Answer
 from vtcore.api.chat import ChatRequest
+from vtcore.api.gathered import Sequence
 from vtcore.api.logprobs import prompt_logprobs
-from vtcore.outputs import CompletionOutput, Delta
+from vtcore.outputs import Delta
 
 CHUNK = "chat.completion.chunk"
 
@@ -24,12 +25,12 @@ class ChatAnswer(Answer):
     async def whole(self) -> dict[str, Any]:
         """The object chat.completion, when it is complete."""
         await self.finished()
-        output = self.streams[0].submission.output()
-        told: dict[str, Any] = {**self.head("chat.completion"), "choices": [self._choice(c) for c in output.outputs], "usage": self.usage()}
-        if output.prompt_logprobs is not None:
-            told["prompt_logprobs"] = prompt_logprobs(output.prompt_logprobs)
+        source, choices = self.sources[0], [self._choice(c) for c in self.gathered[0].sequences]
+        told: dict[str, Any] = {**self.head("chat.completion"), "choices": choices, "usage": self.usage()}
+        if self.request.prompt_logprobs is not None:
+            told["prompt_logprobs"] = prompt_logprobs(source.prompt_logprobs)
         if self.request.return_token_ids:
-            told["prompt_token_ids"] = output.prompt_token_ids
+            told["prompt_token_ids"] = source.prompt_token_ids
         return told
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
@@ -45,12 +46,12 @@ class ChatAnswer(Answer):
         if self.request.usage_in_stream:
             yield self.last_frame(CHUNK)
 
-    def _choice(self, output: CompletionOutput) -> dict[str, Any]:
+    def _choice(self, output: Sequence) -> dict[str, Any]:
         asked = self.request.asked_logprobs
         told = {
             "index": output.index,
             "message": {"role": "assistant", "content": self.prefix + output.text},
-            "logprobs": None if asked is None else self.named.chat(output.logprobs or [], asked),
+            "logprobs": None if asked is None else self.named.chat(output.logprobs, asked),
             "finish_reason": output.finish_reason,
             "stop_reason": output.stop_reason,
         }
@@ -58,7 +59,7 @@ class ChatAnswer(Answer):
 
     def _first(self, index: int) -> dict[str, Any]:
         told: dict[str, Any] = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
-        return {**told, "prompt_token_ids": self.streams[0].submission.prompt_token_ids} if self.request.return_token_ids else told
+        return {**told, "prompt_token_ids": self.sources[0].prompt_token_ids} if self.request.return_token_ids else told
 
     def _added(self, delta: Delta) -> dict[str, Any]:
         asked = self.request.asked_logprobs

@@ -9,8 +9,9 @@ from typing import Any
 
 from vtcore.api.answer import Answer
 from vtcore.api.completion import CompletionRequest
+from vtcore.api.gathered import Sequence
 from vtcore.api.logprobs import prompt_logprobs
-from vtcore.outputs import CompletionOutput, Delta, RequestOutput
+from vtcore.outputs import Delta
 
 KIND = "text_completion"
 
@@ -26,8 +27,7 @@ class CompletionAnswer(Answer):
     async def whole(self) -> dict[str, Any]:
         """The object text_completion, when it is complete."""
         await self.finished()
-        outputs = [s.submission.output() for s in self.streams]
-        choices = [self._choice(p, output, c) for p, output in enumerate(outputs) for c in output.outputs]
+        choices = [self._choice(p, c) for p, gathered in enumerate(self.gathered) for c in gathered.sequences]
         return {**self.head(KIND), "choices": choices, "usage": self.usage()}
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
@@ -43,28 +43,27 @@ class CompletionAnswer(Answer):
         if self.request.usage_in_stream:
             yield self.last_frame(KIND)
 
-    def _choice(self, p: int, output: RequestOutput, choice: CompletionOutput) -> dict[str, Any]:
+    def _choice(self, p: int, choice: Sequence) -> dict[str, Any]:
         told = {
             "index": p * self.sequences + choice.index,
             "text": (self.texts[p] if self.request.echo else "") + choice.text,
-            "logprobs": self._logprobs(output, choice),
+            "logprobs": self._logprobs(p, choice),
             "finish_reason": choice.finish_reason,
             "stop_reason": choice.stop_reason,
         }
         if self.request.prompt_logprobs is not None:
-            told["prompt_logprobs"] = prompt_logprobs(output.prompt_logprobs)
+            told["prompt_logprobs"] = prompt_logprobs(self.sources[p].prompt_logprobs)
         if self.request.return_token_ids:
-            told |= {"token_ids": choice.token_ids, "prompt_token_ids": output.prompt_token_ids}
+            told |= {"token_ids": choice.token_ids, "prompt_token_ids": self.sources[p].prompt_token_ids}
         return told
 
-    def _logprobs(self, output: RequestOutput, choice: CompletionOutput) -> dict[str, Any] | None:
-        asked = self.request.logprobs
+    def _logprobs(self, p: int, choice: Sequence) -> dict[str, Any] | None:
+        asked, source = self.request.logprobs, self.sources[p]
         if asked is None:
             return None
-        rows, ids = list(choice.logprobs or []), list(choice.token_ids)
         if self.request.echo:
-            return self.named.text([*(output.prompt_logprobs or []), *rows], [*output.prompt_token_ids, *ids], asked)
-        return self.named.text(rows, ids, asked)
+            return self.named.text([*source.prompt_logprobs, *choice.logprobs], [*source.prompt_token_ids, *choice.token_ids], asked)
+        return self.named.text(choice.logprobs, choice.token_ids, asked)
 
     def _added(self, p: int, delta: Delta) -> dict[str, Any]:
         index, asked = p * self.sequences + delta.index, self.request.logprobs

@@ -76,12 +76,9 @@ def number(logprob: float) -> float:
     return logprob if math.isfinite(logprob) else LEAST
 
 
-def prompt_logprobs(rows: Sequence[Logprobs | None] | None) -> list[dict[str, Any] | None] | None:
+def prompt_logprobs(rows: Sequence[Logprobs | None]) -> list[dict[str, Any] | None]:
     """vLLM's list: an entry a prompt token, by token id; the first is null."""
-    if rows is None:
-        return None
-    told = [None if row is None else {str(i): _told(said) for i, said in row.items()} for row in rows]
-    return list(told)
+    return [None if row is None else {str(i): _told(said) for i, said in row.items()} for row in rows]
 
 
 def _told(said: Logprob) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import ApiError
 from vtcore.api.logprobs import Named
 from vtcore.api.sampling import Sampling
-from vtcore.async_engine import AsyncEngine
+from vtcore.api.source import Client, Source
 from vtcore.errors import TemplateError
-from vtcore.prompts import Parsed
+from vtcore.formats.checkpoint import Checkpoint
+from vtcore.prompts import render
 from vtcore.sampling_params import SamplingParams
-from vtcore.stream import Stream
+from vtcore.text.tokenizer import Tokenizer
 
 
 class Service:
@@ -27,9 +28,9 @@ class Service:
     Every method raises ApiError, ArgumentError, TemplateError or pydantic's ValidationError for what is wrong with a request, before
     anything of it is queued."""
 
-    def __init__(self, engine: AsyncEngine, names: Sequence[str]) -> None:
-        self.engine, self.names, self.llm = engine, tuple(names), engine.llm
-        said = self.llm.checkpoint.generation_config
+    def __init__(self, client: Client, checkpoint: Checkpoint, tokenizer: Tokenizer, names: Sequence[str]) -> None:
+        self.client, self.tokenizer, self.names = client, tokenizer, tuple(names)
+        said = checkpoint.generation_config
         self.defaults: Mapping[str, Any] = {} if said.get("do_sample") is False else said
 
     async def chat(self, body: Mapping[str, Any]) -> ChatAnswer:
@@ -39,10 +40,10 @@ class Service:
         self._known(request)
         params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
         text, prefix = await asyncio.to_thread(self._rendered, request)
-        prompt = await asyncio.to_thread(self.llm.tokenizer.encode, text, request.add_special_tokens)
+        prompt = await asyncio.to_thread(self.tokenizer.encode, text, request.add_special_tokens)
         name = f"chatcmpl-{uuid4().hex}"
-        stream = await self.engine.submit(prompt, params, request_id=name)
-        return ChatAnswer(request, name, self.names[0], [stream], self._named(request), prefix=prefix)
+        source = await self.client.submit(prompt, params, request_id=name)
+        return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
 
     async def complete(self, body: Mapping[str, Any]) -> CompletionAnswer:
         """POST /v1/completions."""
@@ -50,17 +51,24 @@ class Service:
         request.check()
         self._known(request)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
-        encode, decode = self.llm.tokenizer.encode, self.llm.tokenizer.decode
+        encode, decode = self.tokenizer.encode, self.tokenizer.decode
         prompts = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
         name = f"cmpl-{uuid4().hex}"
-        streams = self._submitted(name, prompts, params)
+        sources = await self._submitted(name, prompts, params)
         texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
-        return CompletionAnswer(request, name, self.names[0], streams, self._named(request), texts=texts)
+        return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
 
-    def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams) -> list[Stream]:
+    async def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams) -> list[Source]:
         """All of them or none."""
-        taken = [self.llm.take(Parsed(None, ids), params, request_id=f"{name}-{i}") for i, ids in enumerate(prompts)]
-        return [self.engine.enqueue(submission) for submission in taken]
+        sources: list[Source] = []
+        try:
+            for i, prompt in enumerate(prompts):
+                sources.append(await self.client.submit(prompt, params, request_id=f"{name}-{i}"))
+        except BaseException:
+            for source in sources:
+                source.abort()
+            raise
+        return sources
 
     def _known(self, request: Sampling) -> None:
         if request.model and request.model not in self.names:
@@ -70,12 +78,12 @@ class Service:
         return self.defaults.get("max_new_tokens") if asked is None else asked
 
     def _named(self, request: Sampling) -> Named:
-        return Named(self.llm.tokenizer, request.return_tokens_as_token_ids)
+        return Named(self.tokenizer, request.return_tokens_as_token_ids)
 
     def _rendered(self, request: ChatRequest) -> tuple[str, str]:
         """The conversation as text, and what echo repeats of it."""
         messages = request.conversation()
-        text = self.llm.render(messages, request.tools, None, request.template_variables())
+        text = render(self.tokenizer, messages, request.tools, None, request.template_variables())
         if not request.continue_final_message:
             return text, ""
         final = messages[-1].get("content")

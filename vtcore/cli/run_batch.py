@@ -60,7 +60,7 @@ async def _run(llm: LLM, args: argparse.Namespace) -> int:
             bar.update(count - bar.n)
 
         try:
-            service = Service(engine, [args.served_model_name or args.model])
+            service = Service(engine, llm.checkpoint, llm.tokenizer, [args.served_model_name or args.model])
             return await run_batch(service, args.source, args.target, 2 * args.max_num_seqs, done)
         finally:
             await engine.close()
