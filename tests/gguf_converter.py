@@ -37,7 +37,8 @@ Type = gguf.GGMLQuantizationType
 
 
 def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = False) -> Path:
-    """Write the file: matrices as `kind`, all else in float32. `lossy`: in float32 too, as what is left of them in that kind."""
+    """Write the file: matrices as `kind` if their rows are whole blocks of it, all else in float32. `lossy`: these in float32 too, as what
+    is left of them in that kind."""
     config, name = golden.config, gguf_name(golden)
     writer = gguf.GGUFWriter(path, name)
     if golden.architecture in STATES:
@@ -57,7 +58,7 @@ def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = Fal
         matrix = value.ndim > 1 and name not in WHOLE and tensor.endswith(".weight") and "conv" not in tensor
         if matrix and lossy:
             writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
-        elif matrix and kind is not Type.F32:
+        elif matrix and value.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 and kind is not Type.F32:
             writer.add_tensor(tensor, gguf.quantize(value, kind), raw_dtype=kind)
         else:
             writer.add_tensor(tensor, np.ascontiguousarray(value))

@@ -19,6 +19,11 @@ SIN = (-0.1666666666666331, 0.008333333330715956, -0.0001984126656971481, 2.7555
 COS = (0.041666666666664215, -0.0013888888886988801, 2.4801584939104208e-05, -2.755628924583009e-07, 2.069329952828924e-09)
 LOG2_HIGH, LOG2_LOW = 0.693359375, -2.12194440e-4  # ln 2 in two parts, the first with so few bits that its multiples are exact
 ONE = 0x3F800000  # the bits of 1.0
+NEAREST = 6755399441055744.0  # 1.5 * 2^52: a float64 added to it has the nearest integer in the sum's low bits
+HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+WIDE_LOG2_HIGH, WIDE_LOG2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 again, the first of 32 bits
+ARTANH = tuple(1 / n for n in range(3, 25, 2))  # Taylor's, of arguments up to 0.172
+EXP_SERIES = tuple(1 / math.factorial(n) for n in range(2, 16))  # likewise, up to 0.347
 PI_HIGH, PI_LOW = 1.5707963267341256, 6.077100506506192e-11  # pi / 2 likewise, the first of 33 bits
 
 
@@ -96,11 +101,30 @@ def softplus(k: Lanes, x: Val) -> Val:
     return k.select(x.unordered(), x, y)
 
 
+def wide_log(k: Lanes, x: Val) -> Val:
+    """The natural logarithm of a positive, normal, finite float64, within a few units of its last place."""
+    bits = x.cast("bitcast", I64)
+    exponent = (bits - HALF_ROOT).signed_shift(52)  # so that the mantissa is between sqrt(1/2) and sqrt(2)
+    m = (bits - (exponent << 52)).cast("bitcast", F64)
+    n, s = exponent.cast("sitofp", F64), (m - 1.0) / (m + 1.0)
+    z = s * s
+    return n * WIDE_LOG2_HIGH + (n * WIDE_LOG2_LOW + (s * z * _horner(z, ARTANH) + s) * 2.0)
+
+
+def wide_exp(k: Lanes, x: Val) -> Val:
+    """e^x in float64 for |x| up to 700, within a few units of its last place: exactly 1 at 0."""
+    shifted = x * (1 / math.log(2)) + NEAREST
+    n = shifted - NEAREST
+    r = x - n * WIDE_LOG2_HIGH - n * WIDE_LOG2_LOW
+    p = (r * r * _horner(r, EXP_SERIES) + r) + 1.0
+    return (p.cast("bitcast", I64) + (shifted.cast("bitcast", I64) << 52)).cast("bitcast", F64)
+
+
 def turn(k: Lanes, x: Val) -> tuple[Val, Val]:
     """cos and sin of float64 x, |x| up to about 1e9, within 1e-13."""
-    n = x * (2 / math.pi) + 6755399441055744.0  # 1.5 * 2^52: the sum's low bits are the nearest integer
+    n = x * (2 / math.pi) + NEAREST
     quadrant = n.cast("bitcast", I64)
-    n = n - 6755399441055744.0
+    n = n - NEAREST
     r = x - n * PI_HIGH - n * PI_LOW
     z = r * r
     sine = r + r * z * _horner(z, SIN)

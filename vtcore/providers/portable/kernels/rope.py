@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable import maths
 from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float
 from vtcore.providers.portable.jit import kernel
-from vtcore.providers.portable.lanes import Lanes
+from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, F64, Val
@@ -30,6 +32,31 @@ def angles(k: Lanes, positions: Val, frequencies: Val, axes: Val, tokens: Val, h
             cos, sin = maths.turn(k, angle.cast("fpext", F64))
             k.store(y + (t * 2 * half + f) * 4, (cos * scale).cast("fptrunc", F32))
             k.store(y + (t * 2 * half + half + f) * 4, (sin * scale).cast("fptrunc", F32))
+
+
+@kernel("positions starts lengths tokens requests half longest log_theta:d factor:d turns:d -> y")
+def growing(k: Lanes, positions: Val, starts: Val, lengths: Val, tokens: Val, requests: Val, half: Val, longest: Val, log_theta: Val,
+            factor: Val, turns: Val, y: Val, *, sizes: str) -> None:  # fmt: skip
+    """y[t] as in `angles`, by a base that grows with the request's length; zeros for a row of no request. turns: turn / (turn - 2)."""
+    ints = sizes.split()
+    for t in k.share(tokens):
+        length, owned = k.var(longest), k.var(0.0, F64)
+        for r in k.range(requests):
+            begin, end = (k.integer(starts + (r + i) * SIZES[ints[1]], ints[1]) for i in (0, 1))
+            mine = (begin <= t) & (t < end)
+            here = k.integer(lengths + r * SIZES[ints[2]], ints[2])
+            length.set(k.select(mine, k.max(length.get(), here), length.get()))
+            owned.set(k.select(mine, k.lift(1.0, F64), owned.get()))
+        position = k.integer(positions + t * SIZES[ints[0]], ints[0])
+        longer = k.max(length.get(), position + 1).cast("sitofp", F64)
+        growth = factor * longer / longest.cast("sitofp", F64) - (factor - 1.0)
+        log_base = log_theta + turns * maths.wide_log(k, growth)
+        for f in k.range(half):
+            power = -(f.cast("sitofp", F64) * log_base / half.cast("sitofp", F64))
+            angle = position.cast("sitofp", F32) * maths.wide_exp(k, power).cast("fptrunc", F32)
+            cos, sin = maths.turn(k, angle.cast("fpext", F64))
+            k.store(y + (t * 2 * half + f) * 4, (cos * owned.get()).cast("fptrunc", F32))
+            k.store(y + (t * 2 * half + half + f) * 4, (sin * owned.get()).cast("fptrunc", F32))
 
 
 @kernel("x angles tokens heads width half token_stride head_stride -> y")
@@ -86,7 +113,7 @@ def _integers(**tensors: Tensor | None) -> str | None:
 
 
 def register(p: Portable) -> None:
-    """The ops of ops/rope.py, but for angles whose base grows with the sequence."""
+    """The ops of ops/rope.py."""
 
     def angles_decline(positions: Tensor, frequencies: Tensor, axes: Tensor | None, **_: object) -> str | None:
         return _integers(positions=positions, axes=axes) or not_float(frequencies=frequencies)
@@ -99,6 +126,18 @@ def register(p: Portable) -> None:
         sizes = {"size": 4 if dtype_of(positions) == "int32" else 8}
         sizes["axes_size"] = 0 if axes is None else 4 if dtype_of(axes) == "int32" else 8
         p.launch(angles, words, COST_OF_AN_ANGLE * tokens * half, **sizes)
+        return y
+
+    @p.kernel(
+        ops.dynamic_angles, declines=lambda positions, starts, lengths, **_: _integers(positions=positions, starts=starts, lengths=lengths)
+    )
+    def dynamic_angles(positions: Tensor, starts: Tensor, lengths: Tensor, theta: float, longest: int, factor: float, turn: int) -> Tensor:
+        tokens, half = positions.shape[0], turn // 2
+        y = empty(HOST, (tokens, 2, half))
+        words: list[Word] = [positions, starts, lengths, tokens, lengths.shape[0], half, longest]
+        words += [math.log(theta), float(factor), turn / (turn - 2), y]
+        sizes = " ".join(map(dtype_of, (positions, starts, lengths)))
+        p.launch(growing, words, COST_OF_AN_ANGLE * y.size, sizes=sizes)
         return y
 
     @p.kernel(ops.rotate, declines=lambda x, angles, **_: not_float(x=x, angles=angles))

@@ -4,8 +4,7 @@ A kernel is a Python function of (table, thread, threads), as every kernel is na
 tasks, and calls helpers that work on arrays. Nothing in it allocates, raises or calls anything but helpers.
 
 Where an op must give exactly what its definition gives, and that hangs on the last bit of an exponential or a logarithm, NumPy computes
-those here too: other libraries, and NumPy itself on other CPUs, round some of them differently. dynamic_angles has no kernel for this
-reason: its frequencies are powers rounded to float32, inside a step that is recorded, where NumPy can take no part."""
+those here too: other libraries, and NumPy itself on other CPUs, round some of them differently."""
 
 from __future__ import annotations
 
