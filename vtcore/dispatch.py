@@ -53,7 +53,7 @@ class Dispatcher:
         for provider in self.providers:
             chosen = provider.accept(op, call)
             if isinstance(chosen, Decline):
-                self._declined(chosen)
+                self.declined(chosen)
                 continue
             self.ran[op.name, provider.name] += 1
             touched = self._bring(op, call, provider.memory)
@@ -89,7 +89,8 @@ class Dispatcher:
             raise ProviderError(f"provider {provider.name!r}: its kernel of {op.name} gave {made}; Tensors are needed: {right}")
         return out
 
-    def _declined(self, decline: Decline) -> None:
+    def declined(self, decline: Decline) -> None:
+        """Count one decline. Raises DeclinedError under strict."""
         self.declines[decline] += 1
         if self.strict:
             raise DeclinedError(

@@ -9,10 +9,10 @@ from typing import Any
 from peers.serving import Answer
 from vtcore.bench.run import serving_length
 from vtcore.bench.speed import Pace, Prompts, decode, prefill
-from vtcore.bench.trace import dispatcher_of
 from vtcore.bench.traffic import ReadBandwidth, weight_bytes
 from vtcore.llm import LLM
 from vtcore.sampling_params import SamplingParams
+from vtcore.watched import dispatcher_of
 
 PASSES = 10  # over memory
 

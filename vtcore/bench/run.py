@@ -11,11 +11,11 @@ from typing import Any
 from vtcore.bench import machine
 from vtcore.bench.measured import FULL, QUICK, Measured
 from vtcore.bench.suite import LONGEST, SECTIONS, OpTime, Suite
-from vtcore.bench.trace import dispatcher_of
 from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.llm import LLM
 from vtcore.models.load import identify
+from vtcore.watched import dispatcher_of
 
 
 @dataclass(frozen=True)

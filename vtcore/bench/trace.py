@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from vtcore.dispatch import Dispatcher
 from vtcore.engine import Engine
 from vtcore.op import Call, Op
+from vtcore.watched import Method, dispatcher_of, wrapped
 
 
 class Trace:
@@ -21,19 +21,23 @@ class Trace:
         self.seconds, self.calls = defaultdict[str, float](float), Counter[str]()
 
     def __enter__(self) -> Trace:
-        vars(self.dispatcher)["run"] = self._run
+        self._stack = ExitStack()
+        self._stack.enter_context(wrapped(self.dispatcher, run=self._timed))
         return self
 
     def __exit__(self, *_: object) -> None:
-        del vars(self.dispatcher)["run"]
+        self._stack.close()
 
-    def _run(self, op: Op, call: Call) -> Any:
-        start = time.perf_counter()
-        try:
-            return Dispatcher.run(self.dispatcher, op, call)
-        finally:
-            self.seconds[op.name] += time.perf_counter() - start
-            self.calls[op.name] += 1
+    def _timed(self, run: Method) -> Method:
+        def call(op: Op, call: Call) -> Any:
+            start = time.perf_counter()
+            try:
+                return run(op, call)
+            finally:
+                self.seconds[op.name] += time.perf_counter() - start
+                self.calls[op.name] += 1
+
+        return call
 
 
 class NativeClock:
@@ -42,7 +46,7 @@ class NativeClock:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def timed(self, run: Callable[..., None]) -> Callable[..., None]:
+    def timed(self, run: Method) -> Method:
         """The same function, with its time counted."""
 
         def call(*arguments: Any, **named: Any) -> None:
@@ -56,21 +60,13 @@ class NativeClock:
 @contextmanager
 def native_time(engine: Engine) -> Iterator[NativeClock]:
     """While open, the calls of every thread team that the engine's providers have are timed."""
-    clock, teams = NativeClock(), teams_of(engine)
-    for team in teams:
-        vars(team)["run"] = clock.timed(team.run)
-    try:
+    clock = NativeClock()
+    with ExitStack() as stack:
+        for team in teams_of(engine):
+            stack.enter_context(wrapped(team, run=clock.timed))
         yield clock
-    finally:
-        for team in teams:
-            del vars(team)["run"]
 
 
 def teams_of(engine: Engine) -> list[Any]:
     """The thread teams through which providers run native code; empty where there are none."""
     return [p.team for p in dispatcher_of(engine).providers if hasattr(p, "team")]
-
-
-def dispatcher_of(engine: Engine) -> Dispatcher:
-    """The dispatcher behind an engine, under whatever rounds."""
-    return engine.forward if isinstance(engine.forward, Dispatcher) else engine.forward.dispatcher

@@ -9,9 +9,9 @@ import numpy as np
 
 from vtcore.available import available_memory
 from vtcore.bench.machine import largest_cache
-from vtcore.bench.trace import dispatcher_of
 from vtcore.engine import Engine
 from vtcore.models.decoder import Decoder
+from vtcore.watched import dispatcher_of
 
 LEAST = 256 << 20  # bytes of the array
 

@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     parser.add_argument("provider", metavar="PROVIDER", help="a built-in name, an entry point of vtcore.providers, or ./file.py")
     parser.add_argument("ops", metavar="OP", nargs="*", help="only these ops (default: all)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed draws other values (default 0)")
+    parser.add_argument("--cases", type=Path, metavar="PATH", help="captured calls instead of samples: a directory, or a file")
     parser.add_argument("--format", choices=FORMATS, default="text", help="how the report is written (default text)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there instead of on the terminal")
     options.debug(parser)
@@ -41,12 +42,13 @@ def main(args: argparse.Namespace) -> int:
 
 def _checked(args: argparse.Namespace) -> Record:
     from vtcore import __version__
-    from vtcore.conformance.check import check
+    from vtcore.conformance.check import check, saved
     from vtcore.conformance.record import Record
     from vtcore.providers import find
 
     provider = find(args.provider)
-    record = Record(args.provider, args.seed, facts=provider.facts, version=__version__)
-    record.verdicts += check(provider, args.ops or None, args.seed)
+    cases = "" if args.cases is None else str(args.cases)
+    record = Record(args.provider, args.seed, facts=provider.facts, version=__version__, cases=cases)
+    record.verdicts += saved(provider, cases, args.ops) if cases else check(provider, args.ops or None, args.seed)
     provider.close()
     return record

@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from vtcore.cli import options
+from vtcore.cli import options, watch
 
 if TYPE_CHECKING:
     from vtcore.llm import LLM
@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--report", action="store_true", help="print what ran where, what was declined and why (with --json: to stderr)")
     options.sampling(parser, MAX_TOKENS)
     options.engine(parser)
+    watch.add(parser)
     options.debug(parser)
     parser.set_defaults(command=main)
 
@@ -38,7 +39,8 @@ def main(args: argparse.Namespace) -> None:
 
     params = session.sampling(args)
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
-    with closing(session.load(args)) as llm:
+    harvest = watch.check(args)
+    with closing(session.load(args)) as llm, watch.watching(args, harvest, llm):
         ids = _prompt_token_ids(llm, prompt, args)
         if args.json:
             _print_object(llm, ids, params)

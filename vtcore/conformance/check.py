@@ -9,6 +9,7 @@ from typing import Any
 import vtcore.ops  # noqa: F401  (registers the ops)
 from vtcore.conformance.case import Case, as_tensors, cases, laid
 from vtcore.conformance.judge import judge
+from vtcore.conformance.saved import load_all
 from vtcore.conformance.verdict import Outcome, Verdict
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError, DeclinedError
@@ -29,6 +30,16 @@ def check(provider: Provider, ops: Iterable[str] | None = None, seed: int = 0) -
     for op in wanted(ops):
         for case in cases(op, seed):
             yield run(provider, case)
+
+
+def saved(provider: Provider, path: str, ops: Iterable[str] | None = None) -> Iterator[Verdict]:
+    """The cases of a file or a directory, of the named ops (None or empty: of all). ArgumentError where there are none."""
+    names = {op.name for op in wanted(ops or None)}
+    found = [case for case in load_all(path) if case.op.name in names]
+    if not found:
+        raise ArgumentError(f"{path} holds no case of {', '.join(sorted(names))}")
+    for case in found:
+        yield run(provider, case)
 
 
 def wanted(ops: Iterable[str] | None) -> list[Op]:

@@ -23,6 +23,7 @@ class Record:
     stale: Sequence[str] = ()  # known gaps that are none, each with its line
     saved: Mapping[str, str] = field(default_factory=dict)  # label of a case -> its .npz
     seconds: float = 0.0
+    cases: str = ""  # where saved cases were read from instead of samples
 
     @property
     def failed(self) -> bool:
@@ -44,5 +45,7 @@ class Record:
     def again(self, verdict: Verdict) -> str:
         """The command that runs one case again."""
         case = verdict.case
+        if self.cases:
+            return f"vtcore check {self.provider} {case.op.name} --cases {self.cases}"
         wanted = f"--case {case.number}" if case.source == "sample" else f"--fuzz {self.fuzz}"
         return f"vtcore check {self.provider} {case.op.name} {wanted} --seed {self.seed}"

@@ -1,0 +1,71 @@
+"""Real calls are kept as cases and run again."""
+
+import numpy as np
+import pytest
+
+from tests.checkpoints import random_llama
+from vtcore import LLM, SamplingParams
+from vtcore.conformance.check import run
+from vtcore.conformance.harvest import Harvest, parse
+from vtcore.conformance.saved import load_all
+from vtcore.errors import ArgumentError
+from vtcore.providers import find
+from vtcore.watched import dispatcher_of
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return random_llama(tmp_path_factory.mktemp("captured"))
+
+
+def harvested(model, directory, wanted, **options):
+    harvest = Harvest(wanted, directory, {"model": "tiny"})
+    with LLM(model, threads=1, **options) as llm, harvest.of(dispatcher_of(llm.engine)):
+        llm.generate([{"prompt_token_ids": [5, 6, 7]}], SamplingParams(temperature=0, max_tokens=6))
+    return harvest, list(load_all(directory))
+
+
+@pytest.mark.parametrize("capture", [True, False])
+def test_real_calls_are_kept_and_run_again(model, tmp_path, capture):
+    wanted = {"rms_norm": 2, "linear": 4, "paged_attention": 2, "write_pages": 1, "argmax": 5}
+    harvest, found = harvested(model, tmp_path / "c", wanted, capture=capture)
+    assert {op: harvest.kept[op] for op in wanted} == {"rms_norm": 2, "linear": 4, "paged_attention": 2, "write_pages": 1, "argmax": 1}
+    assert harvest.missing() == ["captured 1 of 5 calls of argmax: no more came that differ in shapes or numbers"]
+    assert len({(c.op.name, repr(c)) for c in found}) == len(found) == 10
+    provider = find("portable")
+    assert {run(provider, case).outcome for case in found} == {"pass"}
+    provider.close()
+
+
+def test_the_pages_that_a_call_reads_are_those_of_the_model(model, tmp_path):
+    _, found = harvested(model, tmp_path / "c", {"paged_attention": 1, "write_pages": 1})
+    attention, write = found
+    assert attention.call["k_pages"].shape[0] == 2  # the page of zeros, and the first that is given out
+    assert np.abs(attention.call["k_pages"][1, :3]).min() > 0
+    assert write.call["pages"].shape == attention.call["k_pages"].shape
+    assert np.array_equal(attention.call["k_pages"][1, :3], write.call["values"])
+
+
+def test_what_is_too_large_is_said_and_left_out(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("vtcore.conformance.harvest.MOST_BYTES", 1 << 10)
+    harvest, found = harvested(model, tmp_path / "c", {"rms_norm": 1, "linear": 1})
+    assert [c.op.name for c in found] == ["rms_norm"]
+    assert "a call of linear takes 0 MiB and was not captured" in harvest.notes[0]
+
+
+@pytest.mark.parametrize("text", ["rms_norm", "rms_norm:", "rms_norm:x", "rms_norm:-1"])
+def test_what_to_capture_is_written_one_way(text):
+    with pytest.raises(ArgumentError, match="write OP:N"):
+        parse([text])
+
+
+def test_wrong_wishes_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="each op once"):
+        parse(["add:1", "add:2"])
+    with pytest.raises(ArgumentError, match="there is no op 'norm' to capture"):
+        Harvest({"norm": 1}, tmp_path)
+    with pytest.raises(ArgumentError, match="1 to 1000 calls"):
+        Harvest({"add": 0}, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match="not an empty directory"):
+        Harvest({"add": 1}, tmp_path)
