@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vtcore.ops
-from vtcore.cli.models import MARKDOWN, listed
+from vtcore.cli.models import MARKDOWN, listed, row
 from vtcore.providers import BUILT_IN, find
 from vtcore.quant import FORMATS
 
@@ -43,9 +43,13 @@ def models() -> Iterator[str]:
         "What ends in ForConditionalGeneration holds towers for images or sound too; its text model is read, and the rest is set aside.",
         "A golden is a tiny checkpoint with what transformers answers on it: every token must be the same, and every logit within 1e-4",
         "(for Gemma 4, whose logits transformers itself doesn't repeat more closely, 2e-3), whole, in chunks, and alone.",
+        "It runs on a provider whose kernels take every op of the goldens' forwards: nothing falls back to a definition.",
         "",
     )
-    yield from (*MARKDOWN, *(row.markdown() for row in listed() if row.module.startswith("vtcore.")))
+    providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
+    yield from (*MARKDOWN, *(row(entry, providers).markdown() for entry in listed() if entry.module.startswith("vtcore.")))
+    for provider in providers:
+        provider.close()
 
 
 if __name__ == "__main__":

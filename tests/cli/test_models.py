@@ -1,5 +1,7 @@
 from vtcore.cli import main
 from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, load_all
+from vtcore.op import REGISTRY
+from vtcore.provider import Provider
 
 
 def test_the_list_holds_every_name(capsys):
@@ -29,7 +31,38 @@ def test_markdown_is_a_table(capsys):
     assert main(["models", "--markdown", "gpt2"]) == 0
     head, rule, row = capsys.readouterr().out.splitlines()
     assert head.count("|") == rule.count("|") == row.count("|")
-    assert row.startswith("| GPT2LMHeadModel | gpt2 | gpt2 | gpt2.py | GPT 2: ")
+    assert row.startswith("| GPT2LMHeadModel | gpt2 | gpt2 | portable | gpt2.py | GPT 2: ")
+
+
+def test_formats_and_providers_are_told(capsys):
+    for name, formats in (("gpt2", "safetensors, GGUF"), ("GPTJForCausalLM", "safetensors")):
+        assert main(["models", name]) == 0
+        out = capsys.readouterr().out.splitlines()
+        assert f"formats      {formats}" in out
+        assert "runs on      portable without a fallback" in out
+
+
+def test_a_provider_that_falls_back_is_told(capsys, monkeypatch):
+    mine = Provider("mine")
+    for op in REGISTRY.values():
+        if op.name != "gelu_tanh":
+            mine.kernel(op, declines=(lambda **call: "no") if op.name == "rotate" else None)(lambda **call: None)
+    monkeypatch.setattr("vtcore.cli.ops.found_providers", lambda: [mine])
+    told = {}
+    for name in ("gpt2", "llama", "mamba2"):
+        assert main(["models", name]) == 0
+        told[name] = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("runs on"))[13:]
+    assert told == {"gpt2": "mine, but for gelu_tanh", "llama": "mine, but for rotate", "mamba2": "mine without a fallback"}
+    assert main(["models", "--markdown", "gpt2"]) == 0
+    assert "| gpt2 | - | gpt2.py |" in capsys.readouterr().out
+
+
+def test_without_a_golden_nobody_knows(capsys, monkeypatch):
+    monkeypatch.setattr("vtcore.cli.models.recorded", dict)
+    assert main(["models", "gpt2"]) == 0
+    assert "runs on      not known without a golden" in capsys.readouterr().out
+    assert main(["models"]) == 0
+    assert "0 goldens  -" in capsys.readouterr().out
 
 
 def test_an_unknown_name_is_told_the_known_ones(capsys):

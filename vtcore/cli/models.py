@@ -1,11 +1,11 @@
-"""`vtcore models [NAME]`: every architecture, the names that checkpoints give it, and the goldens that gate it; or one, with what it is."""
+"""`vtcore models [NAME]`: every architecture: its names in checkpoints of each format, the goldens that gate it, and which providers run
+these without a fallback; or one, with what it is."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from vtcore.cli import options
 
 if TYPE_CHECKING:
+    from vtcore.conformance.golden import Golden
     from vtcore.models.network import Network
+    from vtcore.provider import Provider
 
-MARKDOWN = ("| config.json | GGUF | goldens | in | what it is |", "|---|---|---|---|---|")
+MARKDOWN = ("| config.json | GGUF | goldens | runs on | in | what it is |", "|---|---|---|---|---|---|")
 
 
 def add(commands: Any) -> None:
@@ -29,18 +31,25 @@ def add(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Print the list, or one architecture."""
+    from vtcore.cli.ops import found_providers
     from vtcore.errors import ArgumentError
 
-    rows = [r for r in listed() if args.name in (None, *r.names, *r.gguf)]
-    if not rows:
-        known = sorted(n for r in listed() for n in (*r.names, *r.gguf))
+    entries = [e for e in listed() if args.name in (None, *e.names, *e.gguf)]
+    if not entries:
+        known = sorted(n for e in listed() for n in (*e.names, *e.gguf))
         raise ArgumentError(f"there is no architecture {args.name!r}; there are {', '.join(known)}")
+    providers = found_providers()
+    try:
+        rows = [row(e, providers) for e in entries]
+    finally:
+        for provider in providers:
+            provider.close()
     lines = (*MARKDOWN, *(r.markdown() for r in rows)) if args.markdown else (r.text(whole=args.name is not None) for r in rows)
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 @dataclass(frozen=True)
-class Row:
+class Entry:
     """One architecture: its class names in config.json, its names in GGUF, its goldens, its module and what that says of itself."""
 
     names: tuple[str, ...]
@@ -49,21 +58,44 @@ class Row:
     module: str
     about: str
 
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """What it is read from."""
+        return tuple(format_ for format_, known in (("safetensors", self.names), ("GGUF", self.gguf)) if known)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An architecture, and by provider the ops of its goldens' forwards that fall back; without a golden nobody knows."""
+
+    entry: Entry
+    fallbacks: Mapping[str, tuple[str, ...]]
+
+    @property
+    def runs_on(self) -> tuple[str, ...]:
+        """The providers without a fallback."""
+        return tuple(name for name, ops in self.fallbacks.items() if not ops)
+
     def text(self, whole: bool = False) -> str:
         """A line; or, whole, a few of them."""
-        count = f"{len(self.goldens)} golden{'s' * (len(self.goldens) != 1)}"
+        e, count = self.entry, f"{len(self.entry.goldens)} golden{'s' * (len(self.entry.goldens) != 1)}"
         if not whole:
-            return f"{', '.join(self.names):66} {', '.join(self.gguf) or '-':14} {count}"
-        parts = {"config.json": self.names, "GGUF": self.gguf, "goldens": self.goldens, "in": (self.module,)}
-        return "\n".join([self.about, *(f"{n:12} {', '.join(v) or '-'}" for n, v in parts.items())])
+            return f"{', '.join(e.names):66} {', '.join(e.gguf) or '-':14} {count:10} {', '.join(self.runs_on) or '-'}"
+        parts = {"config.json": e.names, "GGUF": e.gguf, "formats": e.formats, "goldens": e.goldens}
+        parts |= {"runs on": self._said() if e.goldens else ("not known without a golden: `vtcore explain` tells it of a checkpoint",)}
+        return "\n".join([e.about, *(f"{n:12} {', '.join(v) or '-'}" for n, v in (parts | {"in": (e.module,)}).items())])
+
+    def _said(self) -> tuple[str, ...]:
+        return tuple(f"{name}, but for {' '.join(ops)}" if ops else f"{name} without a fallback" for name, ops in self.fallbacks.items())
 
     def markdown(self) -> str:
         """A row of the table."""
-        parts = (self.names, self.gguf, self.goldens, (self.module.rpartition(".")[2] + ".py",), (self.about,))
+        e = self.entry
+        parts = (e.names, e.gguf, e.goldens, self.runs_on, (e.module.rpartition(".")[2] + ".py",), (e.about,))
         return f"| {' | '.join(', '.join(p) or '-' for p in parts)} |"
 
 
-def listed() -> Iterator[Row]:
+def listed() -> Iterator[Entry]:
     """All that are registered, in order of their names."""
     from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, load_all
 
@@ -71,8 +103,18 @@ def listed() -> Iterator[Row]:
     classes = {cls: None for _, cls in sorted(ARCHITECTURES.items())} | {cls: None for _, cls in sorted(GGUF_ARCHITECTURES.items())}
     for cls in classes:
         names, gguf = (tuple(n for n, c in table.items() if c is cls) for table in (ARCHITECTURES, GGUF_ARCHITECTURES))
-        gated = (n for n, config in recorded().items() if config["architectures"][0] in names and not cls.refused(config))
-        yield Row(names, gguf, tuple(gated), cls.__module__, about(cls))
+        gated = (n for n, g in recorded().items() if g.architecture in names and not cls.refused(g.config))
+        yield Entry(names, gguf, tuple(gated), cls.__module__, about(cls))
+
+
+def row(entry: Entry, providers: Sequence[Provider]) -> Row:
+    """An architecture with what each provider, alone, would decline."""
+    from vtcore.conformance.shapes import fallbacks, outline
+
+    models = [outline(recorded()[name]) for name in entry.goldens]
+    if not models:
+        return Row(entry, {})
+    return Row(entry, {p.name: tuple(sorted({op for m in models for op in fallbacks(m, p)})) for p in providers})
 
 
 def about(cls: type[Network]) -> str:
@@ -82,8 +124,8 @@ def about(cls: type[Network]) -> str:
 
 
 @cache
-def recorded() -> dict[str, Any]:
-    """The config of every golden, by the golden's name."""
-    from vtcore.conformance.golden import FOLDER
+def recorded() -> dict[str, Golden]:
+    """Every golden by its name."""
+    from vtcore.conformance.golden import goldens
 
-    return {path.stem: json.loads(path.read_text())["config"] for path in sorted(FOLDER.glob("*.json"))}
+    return {golden.name: golden for golden in goldens()}

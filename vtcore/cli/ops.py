@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> None:
 
     if args.name is not None and args.name not in REGISTRY:
         raise ArgumentError(f"there is no op {args.name!r}; there are {', '.join(sorted(REGISTRY))}")
-    providers = _providers(args.providers)
+    providers = found_providers(args.providers)
     try:
         if args.name is not None:
             _explain(REGISTRY[args.name], providers)
@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> None:
             provider.close()
 
 
-def _providers(wanted: str | None) -> list[Provider]:
+def found_providers(wanted: str | None = None) -> list[Provider]:
     """Those named, which must work; else all that do, besides those that run everything (reference) or nothing (null)."""
     from vtcore.errors import ProviderError
     from vtcore.providers import find, names
