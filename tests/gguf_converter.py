@@ -11,7 +11,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from tests import gguf_families, gguf_states
+from tests import gguf_families, gguf_mixtures, gguf_states
 from tests.gguf_families import FAMILIES, llama3_divisors, paired
 from tests.gguf_states import STATES, WHOLE
 from vtcore.conformance.golden import Golden
@@ -39,34 +39,54 @@ Type = gguf.GGMLQuantizationType
 def convert(golden: Golden, path: Path, kind: Type = Type.F32, lossy: bool = False) -> Path:
     """Write the file: matrices as `kind` if their rows are whole blocks of it, all else in float32. `lossy`: these in float32 too, as what
     is left of them in that kind."""
-    config, name = golden.config, gguf_name(golden)
-    writer = gguf.GGUFWriter(path, name)
-    if golden.architecture in STATES:
-        gguf_states.add_numbers(writer, name, config)
-        made = list(gguf_states.tensors(golden.weights(), name, config))
-    elif golden.architecture in FAMILIES:
-        gguf_families.add_numbers(writer, name, config)
-        made = list(gguf_families.tensors(writer, golden, name))
-    else:
-        add_numbers(writer, config)
-        add_special(writer, name, config)
-        made = list(tensors(golden, name))
-    architecture = next(a for a, text in gguf.MODEL_ARCH_NAMES.items() if text == name)
-    names = gguf.get_tensor_name_map(architecture, 16)
-    for old, value in made:
-        tensor = old if old.startswith(("rope_f", "blk.")) else names.get_name(old, try_suffixes=(".weight", ".bias"))
-        matrix = value.ndim > 1 and name not in WHOLE and tensor.endswith(".weight") and "conv" not in tensor
+    writer, tensors = converted(golden, path)
+    for tensor, value in tensors.items():
+        matrix = value.ndim > 1 and gguf_name(golden) not in WHOLE and tensor.endswith(".weight") and "conv" not in tensor
         if matrix and lossy:
             writer.add_tensor(tensor, gguf.dequantize(gguf.quantize(value, kind), kind))
         elif matrix and value.shape[-1] % gguf.GGML_QUANT_SIZES[kind][0] == 0 and kind is not Type.F32:
             writer.add_tensor(tensor, gguf.quantize(value, kind), raw_dtype=kind)
         else:
-            writer.add_tensor(tensor, np.ascontiguousarray(value))
+            writer.add_tensor(tensor, value)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return path
+
+
+def parts(golden: Golden) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The file's metadata and tensors, to be changed before `writers.write_gguf` writes them."""
+    writer, tensors = converted(golden, None)
+    return {key: value.value for key, value in writer.kv_data[0].items()}, tensors
+
+
+def converted(golden: Golden, path: Path | None) -> tuple[gguf.GGUFWriter, dict[str, np.ndarray]]:
+    """A writer that has the metadata, and the tensors by their names."""
+    config, name = golden.config, gguf_name(golden)
+    writer = gguf.GGUFWriter(path, name)
+    if golden.architecture in STATES:
+        gguf_states.add_numbers(writer, name, config)
+        made = gguf_states.tensors(golden.weights(), name, config)
+    elif golden.architecture in FAMILIES:
+        gguf_families.add_numbers(writer, name, config)
+        made = gguf_families.tensors(writer, golden, name)
+    else:
+        add_numbers(writer, config)
+        add_special(writer, name, config)
+        made = tensors(golden, name)
+    architecture = next(a for a, text in gguf.MODEL_ARCH_NAMES.items() if text == name)
+    names = gguf.get_tensor_name_map(architecture, 16)
+    return writer, {named(names, old): np.ascontiguousarray(value) for old, value in made}
+
+
+def named(names: gguf.TensorNameMap, old: str) -> str:
+    """The format's name of a tensor."""
+    if old.startswith(("rope_f", "blk.")):
+        return old
+    new = names.get_name(old, try_suffixes=(".weight", ".bias"))
+    assert new is not None, f"the package has no name for {old}"
+    return str(new)
 
 
 def gguf_name(golden: Golden) -> str:
@@ -101,10 +121,7 @@ def add_numbers(writer: gguf.GGUFWriter, c: dict[str, Any]) -> None:
 
 def add_special(writer: gguf.GGUFWriter, name: str, c: dict[str, Any]) -> None:
     if name == "granite":
-        writer.add_attention_scale(c["attention_multiplier"])
-        writer.add_embedding_scale(c["embedding_multiplier"])
-        writer.add_residual_scale(c["residual_multiplier"])
-        writer.add_logit_scale(c["logits_scaling"])
+        gguf_mixtures.add_multipliers(writer, c)
     if name == "gemma2":
         writer.add_attn_logit_softcapping(c["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(c["final_logit_softcapping"])

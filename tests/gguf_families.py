@@ -21,7 +21,7 @@ FAMILIES = {
     "SeedOssForCausalLM": "seed_oss", "Ernie4_5ForCausalLM": "ernie4_5", "HunYuanDenseV1ForCausalLM": "hunyuan-dense",
     "NemotronForCausalLM": "nemotron", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee",
     "Ministral3ForCausalLM": "mistral3", "BloomForCausalLM": "bloom", "FalconForCausalLM": "falcon", "MptForCausalLM": "mpt",
-    "Gemma4ForCausalLM": "gemma4", "MiniCPM3ForCausalLM": "minicpm3", **MIXTURES,
+    "Gemma4ForCausalLM": "gemma4", "MiniCPM3ForCausalLM": "minicpm3", "GPTJForCausalLM": "gptj", **MIXTURES,
 }  # fmt: skip
 PAIRED = {"llama", "granitemoe", "internlm2", "minicpm", "olmo", "arcee", "mistral3"}  # q and k are permuted
 FUSED = {"gptneox", "bloom", "falcon"}  # q, k and v, head by head, become all q, all k, all v
@@ -72,14 +72,14 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
 def add_rope(writer: gguf.GGUFWriter, name: str, c: Config, s: Shape) -> None:
     if name in ("gpt2", "bloom", "mpt"):
         return
-    p = c.get("rope_parameters") or {"rope_type": "default", "rope_theta": c["rope_theta"]}
+    p = c.get("rope_parameters") or {"rope_type": "default", "rope_theta": c.get("rope_theta", 1e4)}
     p = p.get("full_attention", p)
     theta = p["rope_theta"]
     if p["rope_type"] == "dynamic":  # HunYuan's alpha becomes a base
         theta *= p["alpha"] ** (s.head / (s.head - 2))
     writer.add_rope_freq_base(theta)
     partial = 1.0 if p["rope_type"] == "proportional" else p.get("partial_rotary_factor", 1.0)
-    writer.add_rope_dimension_count(int(partial * c.get("qk_rope_head_dim", s.head)))
+    writer.add_rope_dimension_count(c.get("rotary_dim") or int(partial * c.get("qk_rope_head_dim", s.head)))
     if p["rope_type"] == "yarn":
         writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
         writer.add_rope_scaling_factor(p["factor"])

@@ -18,6 +18,7 @@ MIXTURES = {
     **dict.fromkeys(("DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"), "deepseek2"),
     "GlmMoeDsaForCausalLM": "glm-dsa",
     "HunYuanMoEV1ForCausalLM": "hunyuan-moe", "MiniMaxM2ForCausalLM": "minimax-m2", "Llama4ForCausalLM": "llama4",
+    "PhimoeForCausalLM": "phimoe",
 }  # fmt: skip
 FIXED = {  # numbers that the format has no word for: it stands for these
     "gpt_oss": {"swiglu_limit": 7.0},
@@ -58,10 +59,15 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
     if shared := first(c, "shared_intermediate_size", "shared_expert_intermediate_size"):
         writer.add_expert_shared_feed_forward_length(shared)
     if name == "granitemoe":
-        writer.add_attention_scale(c["attention_multiplier"])
-        writer.add_embedding_scale(c["embedding_multiplier"])
-        writer.add_residual_scale(c["residual_multiplier"])
-        writer.add_logit_scale(c["logits_scaling"])
+        add_multipliers(writer, c)
+
+
+def add_multipliers(writer: gguf.GGUFWriter, c: Config) -> None:
+    """Those of Granite."""
+    writer.add_attention_scale(c["attention_multiplier"])
+    writer.add_embedding_scale(c["embedding_multiplier"])
+    writer.add_residual_scale(c["residual_multiplier"])
+    writer.add_logit_scale(c["logits_scaling"])
 
 
 def latent(writer: gguf.GGUFWriter, c: Config) -> None:
@@ -104,23 +110,26 @@ def changed(weights: Arrays, name: str) -> Arrays:
     """Experts of one matrix as one tensor with three axes, fused ones taken apart, biases and vectors as the format calls them."""
     out: Arrays = {}
     stacks: dict[str, list[tuple[int, np.ndarray]]] = {}
+    shared = "_shexp" if any("experts" in n or "sparse_moe" in n for n in weights) else ""  # alone, it is no expert
     for old, value in weights.items():
         if match := re.fullmatch(r"(.*\.experts)\.(\d+)\.(\w+\.weight)", old):
             stacks.setdefault(f"{match[1]}.{match[3]}", []).append((int(match[2]), value))
             continue
-        for new, part in _apart(old, value, name):
+        for new, part in _apart(old, value, name, shared):
             out[new] = part
     return out | {n: np.stack([a for _, a in sorted(s, key=lambda pair: pair[0])]) for n, s in stacks.items()}
 
 
-def _apart(old: str, value: np.ndarray, name: str) -> list[tuple[str, np.ndarray]]:
+def _apart(old: str, value: np.ndarray, name: str, shared: str) -> list[tuple[str, np.ndarray]]:
     """The tensors that one becomes."""
     block, stacked = f"blk.{_layer(old)}.", ".experts." in old
     if name in ("gpt-oss", "llama4") and stacked:
         return [(f"{block}{n}", a) for n, a in _turned(old, value, name)]
     if old.endswith("input_linear.weight"):
-        kind = "exps" if "block_sparse_moe" in old else "shexp"
-        return [(f"{block}ffn_{n}_{kind}.weight", a) for n, a in zip(("gate", "up"), np.split(value, 2, -2), strict=True)]
+        kind = "_exps" if "block_sparse_moe" in old else shared
+        return [(f"{block}ffn_{n}{kind}.weight", a) for n, a in zip(("gate", "up"), np.split(value, 2, -2), strict=True)]
+    if old.endswith("shared_mlp.output_linear.weight"):
+        return [(f"{block}ffn_down{shared}.weight", value)]
     if old.endswith("e_score_correction_bias"):
         return [(f"{block}exp_probs_b.bias", value.reshape(-1))]
     if old.endswith("shared_expert_gate.weight"):

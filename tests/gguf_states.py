@@ -18,7 +18,7 @@ STATES = {
     "MambaForCausalLM": "mamba", "Mamba2ForCausalLM": "mamba2", "FalconH1ForCausalLM": "falcon-h1", "NemotronHForCausalLM": "nemotron_h",
     "Lfm2ForCausalLM": "lfm2", "Lfm2MoeForCausalLM": "lfm2moe", "JambaForCausalLM": "jamba", "GraniteMoeHybridForCausalLM": "granitehybrid",
     "Qwen3_5ForCausalLM": "qwen35", "Qwen3_5MoeForCausalLM": "qwen35moe", "Qwen3NextForCausalLM": "qwen3next",
-    "KimiLinearForCausalLM": "kimi-linear",
+    "KimiLinearForCausalLM": "kimi-linear", "BambaForCausalLM": "granitehybrid",
 }  # fmt: skip
 DELTA = {"qwen35", "qwen35moe", "qwen3next"}
 WHOLE = {"falcon-h1"}  # multiplied values don't fit 16 bits
@@ -54,11 +54,19 @@ def add_numbers(writer: gguf.GGUFWriter, name: str, c: Config) -> None:
         writer.add_expert_weights_scale(c["routed_scaling_factor"])
         writer.add_expert_weights_norm(c["norm_topk_prob"])
     if name == "granitehybrid":
-        writer.add_attention_scale(c["attention_multiplier"])
-        writer.add_embedding_scale(c["embedding_multiplier"])
-        writer.add_residual_scale(c["residual_multiplier"])
-        writer.add_logit_scale(c["logits_scaling"])
-        writer.add_rope_scaling_finetuned(False)
+        add_granite(writer, c)
+
+
+def add_granite(writer: gguf.GGUFWriter, c: Config) -> None:
+    """Granite 4, with experts or none, and Bamba, which has no multipliers but a rope."""
+    granite = c["model_type"] == "granitemoehybrid"
+    if granite:
+        gguf_mixtures.add_multipliers(writer, c)
+    if granite and not c["num_local_experts"]:
+        writer.add_expert_count(0)
+        writer.add_expert_used_count(0)
+        writer.add_expert_shared_feed_forward_length(c["shared_intermediate_size"])
+    writer.add_rope_scaling_finetuned(not granite)
 
 
 def add_kimi(writer: gguf.GGUFWriter, c: Config) -> None:
@@ -83,6 +91,8 @@ def attends(name: str, c: Config, layers: int) -> list[bool]:
         return [True] * layers
     if name == "jamba":
         return [(i - c["attn_layer_offset"]) % c["attn_layer_period"] == 0 for i in range(layers)]
+    if "attn_layer_indices" in c:
+        return [i in c["attn_layer_indices"] for i in range(layers)]
     return [k == "full_attention" for k in first(c, "layer_types", "layers_block_type")]
 
 

@@ -38,8 +38,9 @@ def models() -> Iterator[str]:
         "",
     )
     yield from (
-        "Each is read from safetensors, and from GGUF under the name given here; a GGUF file of Mistral or Mixtral says",
-        "llama, one of OLMo 3 olmo2, one of Granite MoE Shared granitemoe.",
+        "Each is read from safetensors, and from GGUF under the name given here; some share one. Where there is none, the format has none",
+        "(gguf 0.19). Files may store one model in several ways, all of which are read: experts one by one, stacked, or with gate and up",
+        "in one stack; queries, keys and values apart or together; the matrix that expands a latent whole or in two.",
         "What ends in ForConditionalGeneration holds towers for images or sound too; its text model is read, and the rest is set aside.",
         "A golden is a tiny checkpoint with what transformers answers on it: every token must be the same, and every logit within 1e-4",
         "(for Gemma 4, whose logits transformers itself doesn't repeat more closely, 2e-3), whole, in chunks, and alone.",

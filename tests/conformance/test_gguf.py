@@ -1,5 +1,6 @@
 """The goldens' checkpoints as llama.cpp would hold them: the same tokens, the same logits."""
 
+import re
 from dataclasses import replace
 
 import gguf
@@ -8,10 +9,11 @@ import pytest
 
 from tests.conformance.gated import EXACT
 from tests.conformance.test_rules import assert_same_bits
-from tests.gguf_converter import ARCHITECTURES, UNSAID, convert, gguf_name
+from tests.gguf_converter import ARCHITECTURES, UNSAID, convert, gguf_name, parts
 from tests.gguf_families import FAMILIES
 from tests.gguf_mixtures import FIXED
 from tests.gguf_states import STATES
+from tests.writers import write_gguf
 from vtcore.conformance.gate import Way, answer, judge, load
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.formats.checkpoint import open_checkpoint
@@ -53,6 +55,57 @@ def test_a_format_without_a_word_for_a_number_means_the_usual_one(name, tmp_path
     for r, s in zip(answer(load(usual), usual), answer(model, usual), strict=True):
         assert r.tokens == s.tokens
         np.testing.assert_allclose(r.rows, s.rows, rtol=1e-5, atol=golden.tolerance)  # MiniCPM 3's logits are then 16 times as large
+    assert model.weights.unread() == []
+
+
+def whole_latent(metadata, tensors):
+    """As before latent attention had keys of its own: what expands it is one matrix, and heads are said as they are expanded."""
+    name = metadata["general.architecture"]
+    old = {f"{name}.attention.{k}_length": metadata.pop(f"{name}.attention.{k}_length_mla") for k in ("key", "value")}
+    old[f"{name}.attention.head_count_kv"] = metadata[f"{name}.attention.head_count"]
+    for keys in [n for n in tensors if n.endswith("attn_k_b.weight")]:
+        values = tensors.pop(keys.replace("k_b", "v_b"))
+        both = np.concatenate([tensors.pop(keys).swapaxes(1, 2), values], 1)
+        tensors[keys.replace("k_b", "kv_b")] = both.reshape(-1, both.shape[2])
+    return metadata | old, tensors
+
+
+def one_by_one(metadata, tensors):
+    """As before experts were stacked."""
+    stacks = {n: tensors.pop(n) for n in list(tensors) if "_exps" in n}
+    return metadata, tensors | {n.replace("_exps", f".{e}"): a for n, stack in stacks.items() for e, a in enumerate(stack)}
+
+
+def in_one_stack(metadata, tensors):
+    """Gate and up of an expert in one matrix."""
+    for gate in [n for n in tensors if n.endswith("ffn_gate_exps.weight")]:
+        both = [tensors.pop(gate), tensors.pop(gate.replace("gate", "up"))]
+        tensors[gate.replace("gate", "gate_up")] = np.concatenate(both, 1)
+    return metadata, tensors
+
+
+def in_one_matrix(metadata, tensors):
+    """Queries, keys and values, and their biases."""
+    for q in [n for n in tensors if re.search(r"attn_q\.(weight|bias)$", n)]:
+        parts = [tensors.pop(q.replace("attn_q", f"attn_{n}")) for n in "qkv"]
+        tensors[q.replace("attn_q", "attn_qkv")] = np.concatenate(parts)
+    return metadata, tensors
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        *((n, whole_latent) for n in ("deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "kimi_k2", "glm4_moe_lite")),
+        *((n, one_by_one) for n in ("mixtral", "qwen2_moe")),
+        *((n, in_one_stack) for n in ("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_next", "qwen3_5_moe", "deepseek_v3", "granite_moe")),
+        *((n, in_one_matrix) for n in ("phi", "phimoe", "glm4")),
+    ],
+)
+def test_what_other_converters_store_otherwise_is_the_same(name, way, tmp_path):
+    golden = Golden.load(FOLDER / f"{name}.json")
+    model = opened(golden, write_gguf(tmp_path / "model.gguf", *way(*parts(golden))))
+    verdict = judge(golden, answer(model, golden, chain(None)))
+    assert verdict.passed, str(verdict)
     assert model.weights.unread() == []
 
 

@@ -26,6 +26,7 @@ BLIND = {  # what a golden can't see, and why
     ("lfm2", "block_ffn_dim_multiplier"): "the weights say how wide they are",
     ("nemotron_h", "routed_scaling_factor"): "it has no experts",
     ("granite_moe_hybrid", "rope_parameters/rope_theta"): "position_embedding_type is not rope",
+    ("granite_hybrid_dense", "rope_parameters/rope_theta"): "position_embedding_type is not rope",
     ("internlm3", "rope_parameters/factor"): "counts from 512 tokens on",
     ("llama_rope_alpha", "rope_parameters/factor"): "alpha stands for it",
     ("hunyuan", "rope_parameters/factor"): "alpha stands for it",

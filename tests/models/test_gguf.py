@@ -1,4 +1,4 @@
-"""Every architecture from GGUF: names, values that the converter changes, ropes and windows as metadata; held to the oracle's answers."""
+"""What GGUF metadata may say, and what is refused; what is read from blocks. Answers are held to in conformance/test_gguf.py."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models import convert
+from tests.gguf_converter import parts
 from tests.models.rand import logits
 from tests.writers import Quantised, Typed, write_gguf
 from vtcore.conformance.gate import answer, judge
@@ -22,35 +22,38 @@ from vtcore.models.llama import Llama
 from vtcore.models.load import identify, load_model
 from vtcore.models.weights import Weights
 
-NAMES = [
-    "llama", "llama_bias", "llama_head_dim", "llama_tied", "llama_rope_linear", "llama_rope_llama3", "llama_rope_yarn", "llama_rope_alpha",
-    "mistral", "mistral_sliding", "qwen2", "qwen3", "smollm3", "phi3", "phi3_sliding", "phi3_longrope_long", "phi3_longrope_short",
-    "granite", "gemma", "gemma2", "gemma3", "gemma3_six", "gemma3_rope_linear",
-]  # fmt: skip
-
 
 @cache
 def golden(name):
     return Golden.load(FOLDER / f"{name}.json")
 
 
-def pattern(g):
-    """Which layers see a window, where the checkpoint has another pattern than its family."""
-    kinds = g.config.get("layer_types")
-    return {"ARCH.attention.sliding_window_pattern": [k == "sliding_attention" for k in kinds]} if kinds and len(set(kinds)) > 1 else {}
-
-
 def load(g, path, quantise=None, options=None, **changes):
-    file = convert.write(g, path / "model.gguf", quantise, **pattern(g) | changes)
-    return load_model(open_checkpoint(file), max_model_len=g.max_model_len, **options or {})
+    """A golden's file with `changes` in its metadata (ARCH stands for the architecture), read. `quantise(name, array)` may give blocks."""
+    metadata, tensors = parts(g)
+    metadata |= {key.replace("ARCH", metadata["general.architecture"]): value for key, value in changes.items()}
+    tensors = {n: (quantise(n, a) if quantise else None) or a for n, a in tensors.items()}
+    return load_model(open_checkpoint(write_gguf(path / "model.gguf", metadata, tensors)), max_model_len=g.max_model_len, **options or {})
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_oracle_s_answers(name, tmp_path):
+def by_kind(g):
+    """Which layers see a window."""
+    return {"ARCH.attention.sliding_window_pattern": [kind == "sliding_attention" for kind in g.config["layer_types"]]}
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("llama_rope_alpha", {"ARCH.rope.scaling.alpha": 1000.0}),
+        ("mistral_sliding", {"ARCH.attention.sliding_window": 8}),
+        ("gemma2", {"ARCH.attention.scale": 32**-0.5}),
+        ("gemma3", {"ARCH.attention.scale": 32**-0.5, **by_kind(golden("gemma3"))}),
+        ("gemma3_rope_linear", {"ARCH.attention.scale": 32**-0.5, **by_kind(golden("gemma3_rope_linear"))}),
+    ],
+)
+def test_keys_that_no_converter_writes_are_read(name, keys, tmp_path):
     g = golden(name)
-    scalar = g.config.get("query_pre_attn_scalar")  # a file has no key for it: it follows from the size of the real ones
-    model = load(g, tmp_path, **{"ARCH.attention.scale": float(scalar) ** -0.5} if scalar else {})
-    verdict = judge(g, answer(model, g))
+    verdict = judge(g, answer(load(g, tmp_path, **keys), g))
     assert verdict.passed, str(verdict)
 
 
@@ -109,7 +112,7 @@ def test_each_layer_has_its_own_entry():
     g = golden("llama")
     layers = 88
     numbers = [2 if i % 2 else 1 for i in range(layers)]
-    metadata, _ = convert.metadata_of(g.config, "llama")
+    metadata, _ = parts(g)
     raw, spelled = as_hf(Metadata(metadata | {"llama.block_count": layers, "llama.attention.head_count_kv": numbers}), Weights({}))
     config = Llama.read_config(Llama.defaults | raw, spelled=spelled)
     assert [config.layer(i).kv_heads for i in range(layers)] == numbers
@@ -118,7 +121,7 @@ def test_each_layer_has_its_own_entry():
 def test_windows_by_a_list_of_booleans(tmp_path):
     g = golden("gemma3")
     booleans = [True, True, False, True, True, False]
-    metadata, _ = convert.metadata_of(g.config, "gemma3")
+    metadata, _ = parts(g)
     file = write_gguf(tmp_path / "m.gguf", metadata | {"gemma3.block_count": 6, "gemma3.attention.sliding_window_pattern": booleans})
     with pytest.raises(TensorNamesError):
         load_model(open_checkpoint(file))
@@ -146,7 +149,7 @@ def test_a_factor_without_a_type_stretches_linearly(keys, want):
 
 
 def metadata_with(keys):
-    return convert.metadata_of(golden("llama").config, "llama")[0] | {f"llama.{key}": value for key, value in keys.items()}
+    return parts(golden("llama"))[0] | {f"llama.{key}": value for key, value in keys.items()}
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,7 @@ KEYS = [
     "attention.layer_norm_rms_epsilon", "attention.sliding_window", "attention.sliding_window_pattern", "rope.freq_base",
     "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor", "rope.scaling.attn_factor", "final_logit_softcapping",
 ]  # fmt: skip
+GEMMA3, _ = parts(golden("gemma3"))
 single = (
     st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=9) | st.sampled_from(["linear", "yarn", "longrope"])
 )
@@ -185,8 +189,7 @@ single = (
 
 @given(st.dictionaries(st.sampled_from(KEYS), single | st.lists(st.integers(-4, 4), max_size=4) | st.lists(st.booleans(), max_size=4)))
 def test_any_metadata_are_read_or_refused(changes):
-    good, _ = convert.metadata_of(golden("gemma3").config, "gemma3")
-    metadata = Metadata(good | {f"gemma3.{key}": value for key, value in changes.items()})
+    metadata = Metadata(GEMMA3 | {f"gemma3.{key}": value for key, value in changes.items()})
     try:
         raw, spelled = as_hf(metadata, Weights({}))
         config = Gemma3.read_config(Gemma3.defaults | raw, spelled=spelled)
@@ -207,8 +210,7 @@ def test_an_architecture_that_is_not_known(tmp_path):
 
 def test_missing_and_unread_tensors_in_the_file_s_own_names(tmp_path):
     g = golden("gemma2")
-    metadata, _ = convert.metadata_of(g.config, "gemma2")
-    tensors = convert.tensors_of(g.weights(), g.config, "gemma2")
+    metadata, tensors = parts(g)
     tensors["blk.0.attn_extra.weight"] = tensors.pop("blk.1.post_ffw_norm.weight")
     with pytest.raises(TensorNamesError) as e:
         load_model(open_checkpoint(write_gguf(tmp_path / "m.gguf", metadata, tensors)))
@@ -218,8 +220,7 @@ def test_missing_and_unread_tensors_in_the_file_s_own_names(tmp_path):
 
 def test_rows_that_the_heads_do_not_divide(tmp_path):
     g = golden("llama")
-    metadata, _ = convert.metadata_of(g.config, "llama")
-    tensors = convert.tensors_of(g.weights(), g.config, "llama")
+    metadata, tensors = parts(g)
     tensors["blk.0.attn_q.weight"] = tensors["blk.0.attn_q.weight"][:-1].copy()
     with pytest.raises(CheckpointError, match=r"blk\.0\.attn_q\.weight \[63, 64\].*can't be brought into the form"):
         load_model(open_checkpoint(write_gguf(tmp_path / "m.gguf", metadata, tensors)))

@@ -72,6 +72,8 @@ ROUTED = {"layers_block_type": [LINEAR, "moe", FULL, "moe"], "num_experts_per_to
 recipe("nemotron_h_moe", "NemotronH", {**NEMOTRON, **ROUTED})
 HYBRID = {"shared_intermediate_size": 48, "position_embedding_type": None, "layer_types": [LINEAR, FULL, LINEAR]}
 recipe("granite_moe_hybrid", "GraniteMoeHybrid", {**GRANITE, **MIXER, **HYBRID})
+DENSE = {"num_local_experts": 0, "num_experts_per_tok": 0, "tie_word_embeddings": False}
+recipe("granite_hybrid_dense", "GraniteMoeHybrid", {**GRANITE, **MIXER, **HYBRID, **DENSE})
 LFM2 = {**SMALL, **TIED, "num_attention_heads": 4, "num_key_value_heads": 2, "norm_eps": EPS, "conv_L_cache": 3}
 LFM2_LAYERS = {"layer_types": ["conv", FULL, "conv"], "rope_parameters": rope(1e6)}
 recipe("lfm2", "Lfm2", {**LFM2, **LFM2_LAYERS, "block_auto_adjust_ff_dim": True, "block_multiple_of": 16})

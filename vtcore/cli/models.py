@@ -97,14 +97,14 @@ class Row:
 
 def listed() -> Iterator[Entry]:
     """All that are registered, in order of their names."""
-    from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, load_all
+    from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, GUESTS, load_all
 
     load_all()
     classes = {cls: None for _, cls in sorted(ARCHITECTURES.items())} | {cls: None for _, cls in sorted(GGUF_ARCHITECTURES.items())}
     for cls in classes:
         names, gguf = (tuple(n for n, c in table.items() if c is cls) for table in (ARCHITECTURES, GGUF_ARCHITECTURES))
         gated = (n for n, g in recorded().items() if g.architecture in names and not cls.refused(g.config))
-        yield Entry(names, gguf, tuple(gated), cls.__module__, about(cls))
+        yield Entry(names, gguf or tuple(n for c, n in GUESTS.items() if c is cls), tuple(gated), cls.__module__, about(cls))
 
 
 def row(entry: Entry, providers: Sequence[Provider]) -> Row:

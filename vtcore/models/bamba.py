@@ -8,7 +8,7 @@ from vtcore.models.llama import Llama
 from vtcore.models.selective import SelectiveScan, scan_names
 
 
-@architecture("BambaForCausalLM")
+@architecture("BambaForCausalLM", within="granitehybrid")
 class Bamba(SelectiveScan, Llama):
     defaults: ClassVar[Json] = Llama.defaults | {"partial_rotary_factor": 0.5}
     top: ClassVar[Names] = Decoder.top | {"norm": "model.final_layernorm"}

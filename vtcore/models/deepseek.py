@@ -30,7 +30,7 @@ class DeepseekV2(LatentAttention, Mixture):
         return super().read_config(raw if grouped else raw | {"n_group": 1, "topk_group": 1}, max_model_len, **source)
 
 
-@architecture("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM")
+@architecture("DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM", within="deepseek2")
 class DeepseekV3(LatentAttention, Mixture):
     """Sigmoid scores, with a bias for the choice; a group is as good as its best two experts."""
 

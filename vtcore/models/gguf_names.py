@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from vtcore.models.channels import TURNED
@@ -10,7 +11,8 @@ from vtcore.models.config import ModelConfig
 from vtcore.models.falcon_h1 import FOLDED
 from vtcore.models.fused import GATE, QKV, STACKED, UP
 from vtcore.models.gemma import PLUS_ONE
-from vtcore.models.names import Dialect, Fix, Names, Numbers, Rows, Stored, Turned, Values
+from vtcore.models.latent import KEYS, VALUES
+from vtcore.models.names import Dialect, Fix, Numbers, Rows, Turned, Values
 from vtcore.models.network import Network
 from vtcore.models.selective import COLUMN, FLAT
 
@@ -67,6 +69,11 @@ EXPANDED = ("k_up", "v_up")
 LATENT = Difference(
     {**LOW_RANK, "k_up": "attn_k_b", "v_up": "attn_v_b"}, dict.fromkeys(EXPANDED, Values(lambda weight, c: weight.swapaxes(1, 2)))
 )
+WHOLE_LATENT = Difference(dict.fromkeys(EXPANDED, "attn_kv_b"), dict(zip(EXPANDED, (KEYS, VALUES), strict=True)))
+EXPERTS = ("gate", "up", "down")
+ONE_BY_ONE = Difference({f"experts_{n}": f"ffn_{n}.{{}}" for n in EXPERTS})
+GATE_UP_EXPERTS = Difference(dict.fromkeys(("experts_gate", "experts_up"), "ffn_gate_up_exps"), {"experts_gate": GATE, "experts_up": UP})
+SHARED_ALONE = Difference({f"shared_{n}": f"ffn_{n}" for n in EXPERTS})
 SCAN = {
     "in_proj": "ssm_in", "conv1d": "ssm_conv1d", "x_proj": "ssm_x", "dt_proj": "ssm_dt", "dt_bias": "ssm_dt.bias", "rate": "ssm_a",
     "skip": "ssm_d", "scan_norm": "ssm_norm", "out_proj": "ssm_out", **{f"{n}_norm": f"ssm_{n}_norm" for n in ("dt", "b", "c")},
@@ -86,7 +93,7 @@ KIMI = {
     "b_proj": "ssm_beta", "o_norm": "ssm_norm", "dt_bias": "ssm_dt.bias", "rate": "ssm_a",
 }  # fmt: skip
 DIFFERENCES = {
-    "minicpm3": Difference({**LOW_RANK, **dict.fromkeys(EXPANDED, "attn_kv_b")}),
+    "minicpm3": Difference(LOW_RANK),
     "kimi-linear": Difference({**LATENT.paths, **KIMI}, {**LATENT.fixes, "rate": COLUMN}),
     "deepseek2": LATENT,
     "glm-dsa": replace(LATENT, paths={**LATENT.paths, **INDEXER}),
@@ -102,7 +109,6 @@ DIFFERENCES = {
         fixes={**DELTA.fixes, "in_proj_qkv": None, "in_proj_z": None},
     ),
     **dict.fromkeys(("llama", "smollm3", "granite", "minicpm", "olmo", "arcee", "mistral3"), PAIRED),
-    **dict.fromkeys(("gptneox", "bloom", "mpt"), FUSED),
     **dict.fromkeys(("gemma", "nemotron"), Difference(done=frozenset({PLUS_ONE}))),
     **dict.fromkeys(("gemma2", "gemma3"), Difference(FOUR_NORMS, done=frozenset({PLUS_ONE}))),
     **dict.fromkeys(("olmo2", "exaone4", "seed_oss"), Difference(FOUR_NORMS)),
@@ -115,10 +121,9 @@ DIFFERENCES = {
         dict.fromkeys(f"experts_{n}{b}" for n in ("gate", "up", "down") for b in ("", "_bias")),
     ),
     "internlm2": replace(PAIRED, fixes={**PAIRED.fixes, "v_proj": None}),
-    "gpt2": replace(FUSED, done=frozenset({Turned()})),
-    "falcon": replace(FUSED, paths={**FUSED.paths, "ln_attn": "attn_norm_2", "ln_mlp": "attn_norm"}),
-    "phi3": replace(FUSED, paths={**FUSED.paths, **GATE_UP}),
-    "chatglm": Difference(GATE_UP),
+    "gpt2": Difference(done=frozenset({Turned()})),
+    "falcon": Difference({"ln_attn": "attn_norm_2", "ln_mlp": "attn_norm"}),
+    **dict.fromkeys(("phi3", "chatglm"), Difference(GATE_UP)),
     "glm4": Difference(GATE_UP | FOUR_NORMS),
     "gemma4": Difference(
         FOUR_NORMS
@@ -136,10 +141,26 @@ DIFFERENCES = {
 }
 
 
-def gguf_dialect(cls: type[Network], name: str) -> Dialect:
-    """How a GGUF file of architecture `name` spells what `cls` reads."""
+def gguf_dialect(cls: type[Network], name: str, tensors: Collection[str]) -> Dialect:
+    """How a GGUF file of architecture `name` that holds `tensors` spells what `cls` reads."""
     own = DIFFERENCES.get(name, Difference())
-    return Dialect(cls.top, cls.names, PREFIX, PATHS | dict(own.paths), own.fixes, own.done)
+    paths, fixes = PATHS | dict(own.paths), dict(own.fixes)
+    for told in _told(tensors):
+        paths |= told.paths
+        fixes |= told.fixes
+    return Dialect(cls.top, cls.names, PREFIX, paths, fixes, own.done)
 
 
-__all__ = ["DIFFERENCES", "Difference", "Names", "Stored", "gguf_dialect"]
+def _told(tensors: Collection[str]) -> Iterator[Difference]:
+    """What only the tensors tell: how this file's converter, perhaps an old one, stored what could be stored in several ways."""
+    held = {re.sub(r"^blk\.\d+\.", "", n) for n in tensors}
+    if "attn_qkv.weight" in held and "attn_q.weight" not in held:
+        yield FUSED
+    if "attn_kv_b.weight" in held:
+        yield WHOLE_LATENT
+    if "ffn_gate.0.weight" in held:
+        yield ONE_BY_ONE
+    if "ffn_gate_up_exps.weight" in held:
+        yield GATE_UP_EXPERTS
+    if "ffn_gate_inp.weight" not in held:
+        yield SHARED_ALONE

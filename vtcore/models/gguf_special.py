@@ -68,8 +68,8 @@ def _latent(raw: Json, m: Metadata, weights: Weights) -> Json:
         "kv_lora_rank": m.integer(f"{name}.attention.kv_lora_rank", minimum=1),
         "q_lora_rank": m.integer(f"{name}.attention.q_lora_rank", 0) or None,
         "qk_rope_head_dim": turned,
-        "qk_nope_head_dim": m.integer(f"{name}.attention.key_length_mla", minimum=turned + 1) - turned,
-        "v_head_dim": m.integer(f"{name}.attention.value_length_mla", minimum=1),
+        "qk_nope_head_dim": m.integer(_expanded(m, "key_length"), minimum=turned + 1) - turned,
+        "v_head_dim": m.integer(_expanded(m, "value_length"), minimum=1),
         "num_key_value_heads": raw.get("num_attention_heads"),
         "scoring_func": gating,
         "partial_rotary_factor": None,
@@ -79,6 +79,16 @@ def _latent(raw: Json, m: Metadata, weights: Weights) -> Json:
     if tenth := m.number(f"{name}.rope.scaling.yarn_log_multiplier", 0.0):
         own["rope_scaling"] = raw["rope_scaling"] | {"mscale": 10 * tenth, "mscale_all_dim": 10 * tenth}
     return own
+
+
+def _expanded(m: Metadata, key: str) -> str:
+    """Where a width of expanded heads is: older files, which say nothing of the latent, have it in the plain key."""
+    plain = f"{m.text('general.architecture')}.attention.{key}"
+    return f"{plain}_mla" if f"{plain}_mla" in m else plain
+
+
+def _gptj(raw: Json, m: Metadata, weights: Weights) -> Json:
+    return {"rotary_dim": m.integer("gptj.rope.dimension_count", minimum=1)}
 
 
 def _minicpm3(raw: Json, m: Metadata, weights: Weights) -> Json:
@@ -134,6 +144,7 @@ READERS: dict[str, Reader] = {
     "minicpm3": _minicpm3,
     "kimi-linear": _kimi,
     "gpt-oss": _gpt_oss,
+    "gptj": _gptj,
     "glm4moe": _glm4moe,
 }
 

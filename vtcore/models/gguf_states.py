@@ -72,11 +72,13 @@ def falcon_h1(raw: Json, m: Metadata, weights: Weights) -> Json:
 
 
 def granite_hybrid(raw: Json, m: Metadata, weights: Weights) -> Json:
-    """Whether there is a rope is said by a word that is meant for another thing."""
+    """Whether there is a rope is said by a word that is meant for another thing. Without Granite's multipliers it is Bamba."""
     name = "granitehybrid"
     turning: bool = m.boolean(f"{name}.rope.scaling.finetuned", False)
-    own = {"layer_types": _kinds(m, name, weights, "mamba"), "position_embedding_type": "rope" if turning else "nope"}
-    return _scan(m, name) | own | {"per_layer_config": None}
+    own: Json = {"layer_types": _kinds(m, name, weights, "mamba"), "position_embedding_type": "rope" if turning else "nope"}
+    if "attention_multiplier" not in raw:
+        own["attn_layer_indices"] = [i for i, kind in enumerate(own["layer_types"]) if kind == "full_attention"]
+    return _scan(m, name) | own | {"per_layer_config": None, "num_experts": raw.get("num_experts", 0)}
 
 
 def jamba(raw: Json, m: Metadata, weights: Weights) -> Json:

@@ -9,7 +9,7 @@ from vtcore.models.plain import Plain
 from vtcore.models.rope_config import turning
 
 
-@architecture("GPTJForCausalLM")
+@architecture("GPTJForCausalLM", gguf=("gptj",))
 class GPTJ(OneNorm, Plain):
     interleaved: ClassVar[bool] = True
     defaults: ClassVar[Json] = Plain.defaults | {"activation_function": "gelu_new", "rotary_dim": 64}
@@ -22,7 +22,7 @@ class GPTJ(OneNorm, Plain):
 
     @classmethod
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
-        f = Fields(raw, source.get("file", "config.json"))
-        width = f.integer("n_embd") // f.integer("n_head")
+        f = Fields(raw, source.get("file", "config.json"), source.get("spelled"))
+        width = f.integer("n_embd", "hidden_size") // f.integer("n_head", "num_attention_heads")
         turned = {"partial_rotary_factor": turning(f.integer("rotary_dim", high=width), width)}
         return super().read_config(raw | turned, max_model_len, **source)

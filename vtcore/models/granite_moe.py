@@ -25,7 +25,7 @@ class GraniteMoe(Mixture, Granite):
         return GraniteMoeShared if raw.get("shared_intermediate_size") else cls  # GGUF has one name for both
 
 
-@architecture("GraniteMoeSharedForCausalLM")
+@architecture("GraniteMoeSharedForCausalLM", within="granitemoe")
 class GraniteMoeShared(GraniteMoe):
     names: ClassVar[Names] = GraniteMoe.names | {
         "shared_gate": Stored("shared_mlp.input_linear", GATE, both=True),

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from vtcore.models.bamba import Bamba
 from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Step, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.granite_moe import GraniteMoeShared
@@ -16,7 +17,7 @@ class GraniteMoeHybrid(SelectiveScan, GraniteMoeShared):
 
     @classmethod
     def variant(cls, raw: Json) -> type[Decoder]:
-        return cls
+        return Bamba if "attn_layer_indices" in raw else cls  # GGUF has one name for both
 
     @classmethod
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:

@@ -94,7 +94,7 @@ def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
     raw, spelled = as_hf(checkpoint.metadata, weights)
     cls = _decoder(found, raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=str(checkpoint.path), spelled=spelled)
-    return Loaded(cls, config, gguf_dialect(cls, name), frozenset(weights.used), numbers(checkpoint.metadata, name))
+    return Loaded(cls, config, gguf_dialect(cls, name, checkpoint.tensors), frozenset(weights.used), numbers(checkpoint.metadata, name))
 
 
 def _decoder(cls: type[object], raw: Json) -> type[Decoder]:

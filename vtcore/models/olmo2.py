@@ -24,7 +24,7 @@ class Olmo2(PostNorm):
         return heads(q, d), heads(k, d), heads(w.v_proj(x), d)
 
 
-@architecture("Olmo3ForCausalLM")
+@architecture("Olmo3ForCausalLM", within="olmo2")
 class Olmo3(Olmo2):
     defaults: ClassVar[Json] = Olmo2.defaults | {
         "use_sliding_window": True, "sliding_window": 4096, "sliding_window_pattern": 4, "rope_theta": 500000.0,

@@ -9,7 +9,7 @@ from vtcore.models.plain import LayerNormed
 from vtcore.ops import route_sparse
 
 
-@architecture("PhimoeForCausalLM", "PhiMoEForCausalLM")
+@architecture("PhimoeForCausalLM", "PhiMoEForCausalLM", gguf=("phimoe",))
 class PhiMoe(Mixtral):
     only: ClassVar[Json] = {"num_experts_per_tok": 2}
     defaults: ClassVar[Json] = Mixtral.defaults | {"router_jitter_noise": 0.01}

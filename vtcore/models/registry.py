@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 GROUP = "vtcore.models"
 ARCHITECTURES: dict[str, type[Network]] = {}  # by the class name in config.json's `architectures`
 GGUF_ARCHITECTURES: dict[str, type[Network]] = {}  # by GGUF's general.architecture
+GUESTS: dict[type[Network], str] = {}  # classes whose GGUF files have the name of another: it reads them, or its `variant` picks the guest
 M = TypeVar("M", bound="type[Network]")
 
 
-def architecture(*names: str, gguf: tuple[str, ...] = ()) -> Callable[[M], M]:
-    """Register a class under the names that checkpoints give it: classes of transformers, and GGUF's own."""
+def architecture(*names: str, gguf: tuple[str, ...] = (), within: str = "") -> Callable[[M], M]:
+    """Register a class under the names that checkpoints give it: classes of transformers, and GGUF's own. `within`: the GGUF name that its
+    files share with another class's."""
 
     def register(cls: M) -> M:
+        if within:
+            GUESTS[cls] = within
         for table, keys in ((ARCHITECTURES, names), (GGUF_ARCHITECTURES, gguf)):
             for name in keys:
                 if (other := table.setdefault(name, cls)) is not cls:
