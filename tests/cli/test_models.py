@@ -35,7 +35,7 @@ def test_markdown_is_a_table(capsys):
 
 
 def test_formats_and_providers_are_told(capsys):
-    for name, formats in (("gpt2", "safetensors, GGUF"), ("GPTJForCausalLM", "safetensors")):
+    for name, formats in (("gpt2", "safetensors, GGUF"), ("OPTForCausalLM", "safetensors")):
         assert main(["models", name]) == 0
         out = capsys.readouterr().out.splitlines()
         assert f"formats      {formats}" in out
