@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"# (\S+\.py)\n")
+FILE = re.compile(r"# (\S+\.(?:py|toml))\n")
 ANYTHING = "..."
 
 
@@ -34,12 +34,12 @@ class Page:
 
 
 def read(path: Path) -> Page:
-    """A page's fences: python with `# name.py` in its first line is a file, `console` holds commands; other languages are pictures."""
+    """A page's fences: python and toml with `# name` in the first line are files, `console` holds commands; others are pictures."""
     files: dict[str, str] = {}
     commands: list[Command] = []
     snippets: list[str] = []
     for language, body in FENCE.findall(path.read_text(encoding="utf-8")):
-        if language == "python" and (name := FILE.match(body)):
+        if language in ("python", "toml") and (name := FILE.match(body)):
             files[name[1]] = body
         elif language == "python":
             snippets.append(body)
