@@ -11,6 +11,7 @@
     │   │   └── UnknownArchitectureError
     │   ├── TensorNamesError             tensors are missing or unexpected: all of them at once
     │   └── TokenizerError
+    ├── EngineDeadError                  the engine's process has died, and the next one is not ready
     ├── NotANumberError                  a model's logits are NaN: a weight is, or a kernel computes wrongly
     ├── TemplateError                    a chat template doesn't parse, raises, or goes over its budget
     ├── ModelNotFoundError               no such directory, file, catalogue name or hub repository
@@ -65,6 +66,10 @@ class TensorNamesError(CheckpointError):
 
 class TokenizerError(CheckpointError):
     """A tokenizer file or a GGUF vocabulary can't be read."""
+
+
+class EngineDeadError(VtcoreError):
+    """There is no engine to take a request: its process has died, and another one is not ready yet."""
 
 
 class NotANumberError(VtcoreError):

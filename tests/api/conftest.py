@@ -5,6 +5,8 @@ import pytest
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
 from vtcore import LLM
+from vtcore.api.chat import ChatRequest
+from vtcore.api.completion import CompletionRequest
 from vtcore.api.service import Service
 from vtcore.async_engine import AsyncEngine
 
@@ -48,7 +50,8 @@ def ask(served):
 
     def asked(kind, **body):
         async def use(service):
-            answer = await getattr(service, kind)({"temperature": 0} | body)
+            request = {"chat": ChatRequest, "complete": CompletionRequest}[kind].model_validate({"temperature": 0} | body)
+            answer = await getattr(service, kind)(request)
             return [f async for f in answer.frames()] if body.get("stream") else await answer.whole()
 
         return served(use)

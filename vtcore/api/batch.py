@@ -10,6 +10,10 @@ from uuid import uuid4
 
 from vtcore.api.batch_line import BatchLine, read_batch
 from vtcore.api.batch_output import BatchOutput
+from vtcore.api.chat import ChatRequest
+from vtcore.api.chat_answer import ChatAnswer
+from vtcore.api.completion import CompletionRequest
+from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import api_error
 from vtcore.api.service import Service
 from vtcore.errors import ArgumentError
@@ -50,7 +54,7 @@ async def run_batch(service: Service, source: Path, target: Path, at_once: int, 
 async def _answered(service: Service, line: BatchLine) -> tuple[BatchLine, dict[str, Any]]:
     status, body = 200, dict[str, Any]()
     try:
-        answer = await (service.chat(line.body) if line.url.endswith("chat/completions") else service.complete(line.body))
+        answer = await _asked(service, line)
         try:
             body = await answer.whole()
         finally:
@@ -61,6 +65,12 @@ async def _answered(service: Service, line: BatchLine) -> tuple[BatchLine, dict[
     response = {"status_code": status, "request_id": uuid4().hex, "body": body}
     fault = None if status == 200 else {"code": str(status), "message": body["error"]["message"]}
     return line, {"id": line.answer_id, "custom_id": line.custom_id, "response": response, "error": fault}
+
+
+async def _asked(service: Service, line: BatchLine) -> ChatAnswer | CompletionAnswer:
+    if line.url.endswith("chat/completions"):
+        return await service.chat(ChatRequest.model_validate(line.body))
+    return await service.complete(CompletionRequest.model_validate(line.body))
 
 
 def _check_same(output: BatchOutput, names: dict[str, str]) -> None:

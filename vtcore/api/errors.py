@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from vtcore.errors import ArgumentError, TemplateError
+from vtcore.errors import ArgumentError, EngineDeadError, TemplateError, VtcoreError
 
 SHOWN = 8  # faults of one body that its error names
 TYPES = {
@@ -38,15 +38,19 @@ def api_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, ValidationError):
-        return _invalid(error)
+        return invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, (ArgumentError, TemplateError)):
         return ApiError(400, str(error))
+    if isinstance(error, EngineDeadError):
+        return ApiError(503, str(error))
+    if isinstance(error, VtcoreError):
+        return ApiError(500, str(error))
     return ApiError(500, f"the engine failed: {type(error).__name__}")
 
 
-def _invalid(error: ValidationError) -> ApiError:
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [f"{_path(f['loc'])}: {f['msg'][:200]}" for f in faults[:SHOWN]]
+def invalid(faults: Sequence[Mapping[str, Any]]) -> ApiError:
+    """What pydantic found wrong with a body, in few words and without the body."""
+    told = [f"{_path(f['loc'])}: {str(f['msg'])[:200]}" for f in faults[:SHOWN]]
     more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
     return ApiError(400, "; ".join(told) + more, _path(faults[0]["loc"][:1]) or None)
 

@@ -33,23 +33,21 @@ class Service:
         said = checkpoint.generation_config
         self.defaults: Mapping[str, Any] = {} if said.get("do_sample") is False else said
 
-    async def chat(self, body: Mapping[str, Any]) -> ChatAnswer:
+    async def chat(self, request: ChatRequest) -> ChatAnswer:
         """POST /v1/chat/completions."""
-        request = ChatRequest.model_validate(body)
         request.check()
-        self._known(request)
+        self.known(request.model)
         params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
-        text, prefix = await asyncio.to_thread(self._rendered, request)
+        text, prefix = await asyncio.to_thread(self.rendered, request)
         prompt = await asyncio.to_thread(self.tokenizer.encode, text, request.add_special_tokens)
         name = f"chatcmpl-{uuid4().hex}"
         source = await self.client.submit(prompt, params, request_id=name)
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
 
-    async def complete(self, body: Mapping[str, Any]) -> CompletionAnswer:
+    async def complete(self, request: CompletionRequest) -> CompletionAnswer:
         """POST /v1/completions."""
-        request = CompletionRequest.model_validate(body)
         request.check()
-        self._known(request)
+        self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
         prompts = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
@@ -70,9 +68,10 @@ class Service:
             raise
         return sources
 
-    def _known(self, request: Sampling) -> None:
-        if request.model and request.model not in self.names:
-            raise ApiError(404, f"there is no model {request.model!r:.200}; there is {', '.join(self.names)}", "model")
+    def known(self, model: str | None) -> None:
+        """ApiError 404 for a name that isn't served; none at all means the one there is."""
+        if model and model not in self.names:
+            raise ApiError(404, f"there is no model {model!r:.200}; there is {', '.join(self.names)}", "model")
 
     def _most(self, asked: int | None) -> int | None:
         return self.defaults.get("max_new_tokens") if asked is None else asked
@@ -80,7 +79,7 @@ class Service:
     def _named(self, request: Sampling) -> Named:
         return Named(self.tokenizer, request.return_tokens_as_token_ids)
 
-    def _rendered(self, request: ChatRequest) -> tuple[str, str]:
+    def rendered(self, request: ChatRequest) -> tuple[str, str]:
         """The conversation as text, and what echo repeats of it."""
         messages = request.conversation()
         text = render(self.tokenizer, messages, request.tools, None, request.template_variables())

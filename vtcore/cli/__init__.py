@@ -23,6 +23,7 @@ from vtcore.cli import (
     pull,
     run,
     run_batch,
+    serve,
 )
 from vtcore.cli.options import debug
 from vtcore.errors import ArgumentError, VtcoreError
@@ -32,6 +33,7 @@ COMMANDS = (
     run,
     chat,
     run_batch,
+    serve,
     ops,
     models,
     doctor,

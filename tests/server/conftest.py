@@ -1,0 +1,101 @@
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.checkpoints import random_llama
+from tests.cli.conftest import TEMPLATE, write_tokenizer
+
+SECONDS = 60
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory) -> Path:
+    """A tiny model of random weights with a chat template and a token a byte."""
+    directory = random_llama(tmp_path_factory.mktemp("server"), max_position_embeddings=512)
+    write_tokenizer(directory, TEMPLATE)
+    return directory
+
+
+class Server:
+    """`vtcore serve` at a unix socket."""
+
+    def __init__(self, model: Path, directory: Path, *options: str) -> None:
+        self.socket, self.log = directory / "s", (directory / "log").open("w+")
+        command = [sys.executable, "-m", "vtcore", "serve", str(model), "--uds", str(self.socket), "--served-model-name", "tiny", *options]
+        self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
+        self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://server", timeout=SECONDS)
+
+    def wait(self, status: int = 200, seconds: float = SECONDS) -> None:
+        """Until /health says so."""
+        end = time.monotonic() + seconds
+        while (told := self.health()) != status:
+            assert time.monotonic() < end, f"/health is {told} after {seconds} s, not {status}: {self.said()}"
+            assert self.process.poll() is None, self.said()
+            time.sleep(0.01)
+
+    def health(self) -> int | None:
+        """What /health says; None: nobody listens."""
+        try:
+            return self.client.get("/health").status_code
+        except httpx.TransportError:
+            return None
+
+    def said(self) -> str:
+        """The log so far."""
+        return Path(self.log.name).read_text()
+
+    def engine(self) -> int:
+        """The process id of the engine."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        (pid,) = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        return pid
+
+    def stop(self) -> int:
+        """End it as a service manager does; its exit status."""
+        self.process.terminate()
+        try:
+            return self.process.wait(SECONDS)
+        finally:
+            self.process.kill()
+            self.client.close()
+            self.log.close()
+
+
+@contextmanager
+def serving(model: Path, directory: Path, *options: str) -> Iterator[Server]:
+    """A server of one's own, ready."""
+    server = Server(model, directory, *options)
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def server(model, tmp_path_factory) -> Iterator[Server]:
+    """One that the tests share, and that must be idle when they have ended."""
+    with serving(model, tmp_path_factory.mktemp("s")) as made:
+        yield made
+        assert made.client.get("/load").json() == {"server_load": 0}
+        text = made.client.get("/metrics").text
+        assert 'num_requests_running{model_name="tiny"} 0.0' in text
+        assert 'kv_cache_usage_perc{model_name="tiny"} 0.0' in text
+
+
+@pytest.fixture
+def ask(server):
+    """POST, and the answer's body; the status must be the wanted one."""
+
+    def asked(path, body, status=200):
+        answer = server.client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return asked

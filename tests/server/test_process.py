@@ -1,0 +1,73 @@
+"""The server's processes: keys, origins, faults of the engine, and the end."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+from tests.server.conftest import Server, serving
+
+LONG = {"prompt": "abc", "max_tokens": 480, "ignore_eos": True}
+
+
+def test_keys_and_origins(model, tmp_path):
+    options = ("--api-key", "secret", "other", "--allowed-origins", "https://page.example")
+    with serving(model, tmp_path, *options) as server:
+        post = server.client.post
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}, {"Authorization": "Bearer \xe9"}):
+            answer = post("/v1/completions", json={"prompt": "a"}, headers={k: v.encode("latin-1") for k, v in headers.items()})
+            assert (answer.status_code, answer.json()["error"]["type"]) == (401, "AuthenticationError")
+        assert post("/v1/completions", json={"prompt": "a"}, headers={"Authorization": "Bearer other"}).status_code == 200
+        asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+        allowed = server.client.options("/v1/completions", headers=asked)
+        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "https://page.example")
+        refused = server.client.options("/v1/completions", headers=asked | {"Origin": "https://other.example"})
+        assert "access-control-allow-origin" not in refused.headers
+
+
+def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
+    with serving(model, tmp_path) as server:
+        lines, started = [], threading.Event()
+
+        def read():
+            with server.client.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as answer:
+                for line in answer.iter_lines():
+                    lines.append(line)
+                    started.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert started.wait(60)
+        os.kill(server.engine(), signal.SIGKILL)
+        server.wait(503, seconds=1)
+        refused = server.client.post("/v1/completions", json={"prompt": "a"})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        reader.join(60)
+        told = [line for line in lines if line]
+        assert told[-1] == "data: [DONE]"
+        assert json.loads(told[-2].removeprefix("data: "))["error"]["code"] == 503
+        server.wait(200)
+        assert server.client.post("/v1/completions", json={"prompt": "a"}).status_code == 200
+
+
+def test_what_runs_at_the_end_is_finished(model, tmp_path):
+    server = Server(model, tmp_path)
+    server.wait()
+    answers = []
+    reader = threading.Thread(target=lambda: answers.append(server.client.post("/v1/completions", json=LONG)))
+    reader.start()
+    while server.client.get("/load").json() == {"server_load": 0}:
+        time.sleep(0.001)
+    server.process.terminate()
+    reader.join(60)
+    assert answers[0].json()["usage"]["completion_tokens"] == 480
+    assert server.stop() in (0, -signal.SIGTERM)
+
+
+def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(model, tmp_path):
+    server = Server(model, tmp_path, "--memory-limit", "1K")
+    assert server.process.wait(60) != 0
+    assert "vtcore: error: " in server.said()
+    assert "Traceback" not in server.said()
+    server.stop()

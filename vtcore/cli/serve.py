@@ -1,0 +1,62 @@
+"""`vtcore serve MODEL`: an OpenAI-compatible server, with the engine in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from vtcore.cli import options
+
+NEEDS = "serve needs more packages: pip install 'vtcore[serve]'"
+
+
+def add(commands: Any) -> None:
+    """Define the command."""
+    parser = commands.add_parser("serve", help="serve a model over HTTP", description=__doc__, allow_abbrev=False)
+    options.model(parser)
+    group = parser.add_argument_group("server")
+    group.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
+    group.add_argument("--port", type=options.positive, default=8000, metavar="N", help="(default 8000)")
+    group.add_argument("--uds", type=Path, metavar="PATH", help="listen at a unix socket instead")
+    group.add_argument("--ssl-keyfile", type=Path, metavar="PATH", help="the key of --ssl-certfile")
+    group.add_argument("--ssl-certfile", type=Path, metavar="PATH", help="speak TLS with this certificate")
+    group.add_argument("--api-key", nargs="+", default=[], metavar="KEY", help="ask for one of these as Authorization: Bearer KEY")
+    group.add_argument("--served-model-name", nargs="+", metavar="NAME", help="the model's names; answers bear the first (default: MODEL)")
+    group.add_argument("--allowed-origins", nargs="+", default=[], metavar="URL", help="browsers' pages that may call; * for any")
+    group.add_argument("--metrics-prefix", choices=["vtcore", "vllm"], default="vtcore", help="of the names under /metrics")
+    group.add_argument("--enable-server-dev-mode", action="store_true", help="routes that change the engine, such as /reset_prefix_cache")
+    group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    options.engine(parser)
+    options.debug(parser)
+    parser.set_defaults(command=main)
+
+
+def main(args: argparse.Namespace) -> None:
+    """Start the engine's process, then the routes."""
+    from vtcore.catalogue import resolve
+    from vtcore.cli.progress import bar
+    from vtcore.errors import ArgumentError, VtcoreError
+
+    if (args.ssl_keyfile is None) != (args.ssl_certfile is None):
+        raise ArgumentError("--ssl-keyfile and --ssl-certfile go together: give both or none")
+    with bar() as progress:
+        model = resolve(args.model, progress)
+    try:
+        from vtcore.server.launch import Listen, serve
+        from vtcore.server.process import EngineProcess
+    except ImportError:
+        raise VtcoreError(NEEDS) from None
+    process = EngineProcess(str(model), options.engine_arguments(args))
+    config = {
+        "names": args.served_model_name or [args.model],
+        "api_keys": args.api_key,
+        "origins": args.allowed_origins,
+        "dev_mode": args.enable_server_dev_mode,
+        "metrics_prefix": args.metrics_prefix,
+    }
+    listen = Listen(args.host, args.port, args.uds, args.ssl_keyfile, args.ssl_certfile, args.log_level)
+    try:
+        serve(process, model, config, listen)
+    finally:
+        process.stop(patience=0)

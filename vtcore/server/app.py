@@ -1,0 +1,56 @@
+"""The application: routes around a remote engine."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse
+
+from vtcore import __version__
+from vtcore.api.errors import ApiError, api_error, invalid
+from vtcore.api.service import Service
+from vtcore.errors import VtcoreError
+from vtcore.formats.checkpoint import Checkpoint
+from vtcore.server import completions, status, tokens
+from vtcore.server.config import ServerConfig
+from vtcore.server.guard import Guard
+from vtcore.server.metered import MeteredClient
+from vtcore.server.metrics import Metrics
+from vtcore.server.remote import RemoteEngine
+from vtcore.text.tokenizer import Tokenizer
+
+RETRY_SECONDS = 5
+
+
+def application(engine: RemoteEngine, checkpoint: Checkpoint, tokenizer: Tokenizer, config: ServerConfig) -> FastAPI:
+    """The routes of one model, whose engine has been started."""
+    app = FastAPI(title="vtcore", version=__version__, redoc_url=None)
+    state = app.state
+    state.config, state.engine, state.created = config, engine, status.now()
+    state.metrics = Metrics(config.names[0], config.metrics_prefix)
+    state.client = MeteredClient(engine, state.metrics)
+    state.service = Service(state.client, checkpoint, tokenizer, config.names)
+    for module in (completions, tokens, status):
+        app.include_router(module.router)
+    for kind in (ApiError, RequestValidationError, HTTPException, VtcoreError, Exception):
+        app.add_exception_handler(kind, _refuse)
+    app.add_middleware(Guard, config=config)
+    if config.origins:
+        app.add_middleware(CORSMiddleware, allow_origins=config.origins, allow_methods=["*"], allow_headers=["*"])
+    return app
+
+
+async def _refuse(request: Request, error: Exception) -> JSONResponse:
+    told = _told(error)
+    retry = {"Retry-After": str(RETRY_SECONDS)} if told.status == 503 else None
+    return JSONResponse(told.body(), told.status, retry)
+
+
+def _told(error: Exception) -> ApiError:
+    if isinstance(error, HTTPException):
+        return ApiError(error.status_code, str(error.detail))
+    if isinstance(error, RequestValidationError):
+        return invalid([{**fault, "loc": fault["loc"][1:]} for fault in error.errors()])  # without the word "body"
+    return api_error(error)

@@ -1,0 +1,30 @@
+"""How the server is reached, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vtcore.errors import ArgumentError
+
+BODY_LIMIT = 32 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """What the routes need to know. Raises ArgumentError for what makes no sense."""
+
+    names: Sequence[str]  # of the model; answers bear the first
+    api_keys: Sequence[str] = ()  # none: anybody may ask
+    origins: Sequence[str] = ()  # of browsers' pages that may call; ("*",): any
+    dev_mode: bool = False
+    metrics_prefix: str = "vtcore"
+    body_limit: int = BODY_LIMIT
+
+    def __post_init__(self) -> None:
+        if not self.names or not all(self.names):
+            raise ArgumentError("served_model_name is empty; it must be a name of at least one character")
+        if any(not key.isascii() or not key.strip() for key in self.api_keys):
+            raise ArgumentError("api_key holds an empty or non-ASCII key; a key is sent in a header, so it must be ASCII")
+        if self.metrics_prefix not in ("vtcore", "vllm"):
+            raise ArgumentError(f"metrics_prefix is {self.metrics_prefix!r}; it must be 'vtcore' or 'vllm'")

@@ -1,0 +1,57 @@
+"""The engine's process, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import zmq.asyncio
+
+STOP_SECONDS = 5.0
+
+
+class EngineProcess:
+    """`start` begins loading at once; the server's own imports run meanwhile."""
+
+    def __init__(self, model: str, options: Mapping[str, Any]) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="vtcore-")
+        self.context = zmq.asyncio.Context()
+        self.model, self.options = model, json.dumps(options)
+        self._starts = 0
+        self.start()
+
+    @property
+    def endpoint(self) -> str:
+        """Where the present process connects to: a socket in a directory that only this user may enter."""
+        return f"ipc://{Path(self._directory.name) / str(self._starts)}"
+
+    @property
+    def pid(self) -> int:
+        """Of the present process."""
+        return self._process.pid
+
+    def start(self) -> None:
+        """A new process, at an endpoint of its own."""
+        self._starts += 1
+        command = [sys.executable, "-m", "vtcore.server.worker", self.endpoint, self.model, self.options]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+    async def ended(self) -> int:
+        """Wait for the present process to end: its status."""
+        return await asyncio.to_thread(self._process.wait)
+
+    def stop(self, patience: float = STOP_SECONDS) -> None:
+        """Wait so many seconds for it to end by itself; then end it. A second time changes nothing."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        self._process.kill()
+        self._process.wait()
+        self.context.destroy(linger=0)
+        self._directory.cleanup()

@@ -1,0 +1,193 @@
+"""The engine as the server sees it: a process that is started, spoken to, watched, and started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import zmq.asyncio
+
+from vtcore import errors
+from vtcore.errors import ArgumentError, EngineDeadError, VtcoreError
+from vtcore.sampling_params import SamplingParams
+from vtcore.server.process import EngineProcess
+from vtcore.server.remote_stream import RemoteStream
+from vtcore.server.wire import (
+    Abort,
+    Accepted,
+    Added,
+    Call,
+    Close,
+    Ended,
+    Failed,
+    FromEngine,
+    Ready,
+    Refused,
+    Submit,
+    ToEngine,
+    Told,
+    pack,
+    unpack_from_engine,
+)
+
+DEAD = "the engine's process ended; it is being started again"
+PATIENCE, CALMED = 5, 30.0  # deaths in a row before it is given up, and seconds of life after which a death is the first again
+
+
+class RemoteEngine:
+    """Has the `submit` of AsyncEngine. `start` it in the event loop that is to use it."""
+
+    def __init__(self, process: EngineProcess) -> None:
+        self.process = process
+        self.info: dict[str, Any] = {}
+        self.streams: dict[str, RemoteStream] = {}
+        self.restarts = 0
+        self._ready, self._closing = asyncio.Event(), False
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count()
+        self._task: asyncio.Task[None] | None = None
+        self._socket: zmq.asyncio.Socket | None = None
+
+    async def start(self) -> None:
+        """Until the first process takes requests. Raises VtcoreError where it ends before that: it has said why on stderr."""
+        self._task = asyncio.create_task(self._live())
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait([ready, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            ready.cancel()
+            await self._task
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there is a process that takes requests."""
+        return self._ready.is_set()
+
+    async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> RemoteStream:
+        """Queue a request. Raises ArgumentError for one that can't be run, EngineDeadError while there is no engine."""
+        request_id = str(options.pop("request_id"))
+        if request_id in self.streams:
+            raise ArgumentError(f"request_id {request_id!r} is running; give each running request an id of its own")
+        stream = self.streams[request_id] = RemoteStream(request_id, list(prompt), self._abort)
+        try:
+            await self._say(Submit(request_id, list(prompt), _fields(sampling_params), options))
+            await stream.accepted
+        except BaseException:
+            stream.abort()
+            raise
+        return stream
+
+    async def call(self, name: str, seconds: float) -> Any:
+        """Ask the engine something. Raises EngineDeadError, or TimeoutError where it doesn't answer in time."""
+        number = next(self._numbers)
+        answer = self._calls[number] = asyncio.get_running_loop().create_future()
+        try:
+            await self._say(Call(number, name))
+            return await asyncio.wait_for(answer, seconds)
+        finally:
+            del self._calls[number]
+
+    async def close(self) -> None:
+        """End all requests, and the process."""
+        self._closing = True
+        if self._socket is not None and self.healthy:
+            with contextlib.suppress(VtcoreError):
+                await self._say(Close())
+        await asyncio.to_thread(self.process.stop)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _abort(self, stream: RemoteStream) -> None:
+        if self.streams.get(stream.request_id) is stream:
+            del self.streams[stream.request_id]
+            if self.healthy and self._socket is not None:
+                self._socket.send(pack(Abort(stream.request_id)))
+
+    async def _say(self, message: ToEngine) -> None:
+        if self._socket is None or not self.healthy:
+            raise EngineDeadError(DEAD)
+        await self._socket.send(pack(message))
+
+    async def _live(self) -> None:
+        """One process after the other."""
+        deaths = 0
+        while not self._closing:
+            born = time.monotonic()
+            await self._one_life()
+            if self._closing:
+                return
+            deaths = 1 if self.healthy and time.monotonic() - born > CALMED else deaths + 1
+            ever = self.healthy or self.restarts
+            self._died()
+            if not ever or deaths > PATIENCE:
+                raise VtcoreError(
+                    "the engine's process ended before it was ready" if not ever else f"the engine died {deaths} times in a row"
+                )
+            self.restarts += 1
+            self.process.start()
+
+    async def _one_life(self) -> None:
+        """Hear one process until it ends."""
+        with self.process.context.socket(zmq.PAIR) as socket:
+            socket.linger = 0
+            socket.bind(self.process.endpoint)
+            self._socket = socket
+            hearing = asyncio.create_task(self._hear(socket))
+            try:
+                await self.process.ended()
+            finally:
+                hearing.cancel()
+                await asyncio.gather(hearing, return_exceptions=True)
+                self._socket = None
+
+    async def _hear(self, socket: zmq.asyncio.Socket) -> None:
+        while True:
+            self._heard(unpack_from_engine(await socket.recv()))
+
+    def _heard(self, message: FromEngine) -> None:
+        if isinstance(message, Added):
+            for delta in message.deltas:
+                if (stream := self.streams.get(delta.request_id)) is not None:
+                    stream.put(delta)
+        elif isinstance(message, Ready):
+            self.info = message.info
+            self._ready.set()
+        elif isinstance(message, Told):
+            if (answer := self._calls.get(message.call_id)) is not None and not answer.done():
+                answer.set_exception(VtcoreError(message.fault)) if message.fault else answer.set_result(message.value)
+        else:
+            self._heard_of(message)
+
+    def _heard_of(self, message: Accepted | Refused | Ended | Failed) -> None:
+        """Of one request."""
+        if (stream := self.streams.get(message.request_id)) is None:
+            return
+        if isinstance(message, Accepted):
+            stream.accept()
+            return
+        del self.streams[message.request_id]
+        if isinstance(message, Refused):
+            stream.refuse(getattr(errors, message.kind, VtcoreError)(message.message))
+        elif isinstance(message, Failed):
+            stream.put(VtcoreError(message.message))
+        else:
+            stream.end(message.prompt_logprobs, message.timings)
+
+    def _died(self) -> None:
+        self._ready.clear()
+        for stream in self.streams.values():
+            stream.refuse(EngineDeadError(DEAD))
+            stream.put(EngineDeadError(DEAD))
+        self.streams.clear()
+        for answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(EngineDeadError(DEAD))
+
+
+def _fields(params: SamplingParams) -> dict[str, Any]:
+    return {f.name: getattr(params, f.name) for f in dataclasses.fields(params)}

@@ -1,0 +1,33 @@
+"""Server-sent events as OpenAI's clients read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from vtcore.api.chat_answer import ChatAnswer
+from vtcore.api.completion_answer import CompletionAnswer
+from vtcore.api.errors import api_error
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(data: dict[str, Any]) -> bytes:
+    """One frame."""
+    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace") + b"\n\n"
+
+
+async def events(answer: ChatAnswer | CompletionAnswer) -> AsyncIterator[bytes]:
+    """An answer's frames, and [DONE] at the end. What fails on the way is a frame too, since the status has been sent already.
+
+    A reader that goes away ends the request."""
+    try:
+        try:
+            async for frame in answer.frames():
+                yield event(frame)
+        except Exception as error:
+            yield event(api_error(error).body())
+        yield DONE
+    finally:
+        answer.abort()

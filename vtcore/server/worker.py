@@ -1,0 +1,141 @@
+"""The engine's process: commands in, one message a step out. `python -m vtcore.server.worker ENDPOINT MODEL OPTIONS`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+
+import zmq
+
+from vtcore.errors import VtcoreError
+from vtcore.llm import LLM
+from vtcore.prompts import Parsed
+from vtcore.request import Submission
+from vtcore.sampling_params import SamplingParams
+from vtcore.server.answers import Answers
+from vtcore.server.wire import (
+    Abort,
+    Accepted,
+    Added,
+    Call,
+    Close,
+    Ended,
+    Failed,
+    FromEngine,
+    Ready,
+    Refused,
+    Submit,
+    Told,
+    pack,
+    unpack_to_engine,
+)
+
+IDLE_MS = 1000  # how often an idle engine looks whether the server is still there
+
+
+class Worker:
+    """Steps an engine for as long as there is something to do, and hears commands between the steps."""
+
+    def __init__(self, llm: LLM, socket: zmq.Socket[bytes]) -> None:
+        self.llm, self.engine, self.socket = llm, llm.engine, socket
+        self.answers = Answers(llm)
+        self.running: dict[str, Submission] = {}
+        self.closing = False
+
+    def run(self) -> None:
+        """Until it is told to close, or the server is gone."""
+        server = os.getppid()
+        self.say(Ready(self.answers.info()))
+        while not self.closing and os.getppid() == server:
+            while not self.closing and self.socket.poll(IDLE_MS if self.engine.idle else 0):
+                self._obey(self.socket.recv())
+            if not self.engine.idle and not self.closing:
+                self._step()
+        self.engine.abort_all()
+
+    def say(self, message: FromEngine) -> None:
+        """Send a message."""
+        self.socket.send(pack(message))
+
+    def _obey(self, raw: bytes) -> None:
+        command = unpack_to_engine(raw)
+        if isinstance(command, Submit):
+            self._submit(command)
+        elif isinstance(command, Abort):
+            self.running.pop(command.request_id, None)
+            self.engine.abort(command.request_id)
+        elif isinstance(command, Call):
+            self._answer(command)
+        else:
+            assert isinstance(command, Close)
+            self.closing = True
+
+    def _submit(self, asked: Submit) -> None:
+        try:
+            params = SamplingParams(**asked.params)
+            submission = self.llm.take(Parsed(None, asked.prompt_token_ids), params, request_id=asked.request_id, **asked.options)
+            self.engine.enqueue(submission)
+        except VtcoreError as refused:
+            self.say(Refused(asked.request_id, type(refused).__name__, str(refused)))
+        else:
+            self.running[asked.request_id] = submission
+            self.say(Accepted(asked.request_id))
+
+    def _answer(self, call: Call) -> None:
+        try:
+            self.say(Told(call.call_id, self.answers.to(call.name)))
+        except Exception as fault:  # the question's own: the engine goes on
+            self.say(Told(call.call_id, None, f"{type(fault).__name__}: {fault}"))
+
+    def _step(self) -> None:
+        fault: Exception | None = None
+        try:
+            self.engine.step()
+        except Exception as raised:  # whatever a kernel raises: the other requests live on
+            fault = raised
+        self._tell_deltas()
+        own = any(s.fault for s in self.running.values())
+        for name, submission in list(self.running.items()):
+            if submission.fault or (fault and not own and submission.first_scheduled is not None):
+                self._fail(name, submission.fault or fault)
+            elif submission.finished:
+                self._end(name, submission)
+
+    def _tell_deltas(self) -> None:
+        deltas = [s.deltas.popleft() for s in self.running.values() for _ in range(len(s.deltas))]
+        if deltas:
+            self.say(Added(deltas))
+
+    def _end(self, name: str, submission: Submission) -> None:
+        del self.running[name]
+        asked = submission.params.prompt_logprobs is not None
+        self.answers.count(submission)
+        self.say(Ended(name, submission.prompt_logprobs if asked else [], submission.timings()))
+
+    def _fail(self, name: str, fault: Exception | None) -> None:
+        del self.running[name]
+        self.engine.abort(name)
+        known = isinstance(fault, VtcoreError)
+        self.say(Failed(name, str(fault) if known else f"the engine failed: {type(fault).__name__}"))
+        if not known:
+            traceback.print_exception(fault)
+
+
+def main(endpoint: str, model: str, options: str) -> None:
+    """Load, and serve. Ctrl-C is the server's business: it says when to close."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with LLM(model, **json.loads(options)) as llm, zmq.Context() as context, context.socket(zmq.PAIR) as socket:
+        socket.linger = 0
+        socket.connect(endpoint)
+        Worker(llm, socket).run()
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:4])
+    except (VtcoreError, OSError) as wrong:
+        sys.exit(f"vtcore: error: {wrong}")
