@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from vtcore.cli import (
     bench,
+    bench_op,
     cache,
     chat,
     check,
@@ -41,6 +42,7 @@ COMMANDS = (
     pull,
     cache,
     bench,
+    bench_op,
     check,
 )
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141

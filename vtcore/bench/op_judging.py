@@ -1,0 +1,82 @@
+"""Timed results against the definition, and what kind of wrong they are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vtcore.bench.op_calls import arrays_of
+from vtcore.bench.op_inputs import Inputs
+from vtcore.conformance.judge import difference, several
+from vtcore.op import Call, Op
+from vtcore.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+FIRST = 3  # rounds whose values a result is compared with that is not right for its own
+
+
+@dataclass
+class Kept:
+    """A timed result, and what gave it: the values of round `round` in set `number`."""
+
+    round: int
+    number: int
+    at: int  # which timed call it was, from 0
+    results: list[Any]
+    written: dict[str, Array]  # what the call changed in place, as it was right after
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How many results were held against the definition, and what is wrong, in words; empty: nothing."""
+
+    checked: int
+    wrong: str = ""
+
+
+def judge(op: Op, inputs: Inputs, kept: list[Kept], seconds: float) -> Judged:
+    """The last result, the first, then others, for as long as there is time."""
+    order, begin, checked = [kept[-1], kept[0], *kept[1:-1]] if len(kept) > 1 else kept, time.perf_counter(), 0
+    for i, result in enumerate(order):
+        if i < 2 or time.perf_counter() - begin < seconds:
+            checked += 1
+            if wrong := _wrong(op, inputs, result, result.round):
+                return Judged(checked, f"timed call {result.at}: {wrong}\n    {_blame(op, inputs, kept, result)}")
+    return Judged(checked)
+
+
+def _blame(op: Op, inputs: Inputs, kept: list[Kept], bad: Kept) -> str:
+    """What a wrong result is right for."""
+    storages = [t.storage for k in kept if k is not bad for t in k.results if isinstance(t, Tensor)]
+    if any(t.storage is s for t in bad.results if isinstance(t, Tensor) for s in storages):
+        return "a later call's result lies in the same memory: each result must be fresh"
+    if any(_wrong(op, inputs, bad, r) is None for r in {*range(FIRST), bad.round - 1} if r < bad.round):
+        return "it is the result of earlier values in the same memory: the kernel goes by where its inputs lie, not by what they hold"
+    if bad is not kept[0] and _wrong(op, inputs, kept[0], kept[0].round) is None:
+        return "the first calls were right: the kernel is wrong later on"
+    return "the first calls were wrong too: `vtcore check` says more"
+
+
+def _wrong(op: Op, inputs: Inputs, kept: Kept, round_: int) -> str | None:
+    """In what way a result is not that of the values of a round."""
+    call = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in inputs.values(round_, kept.number).items()}
+    wanted = several(op.reference(**call))
+    got = [t.numpy() if isinstance(t, Tensor) else t for t in kept.results]
+    if [_kind(g) for g in got] != [_kind(w) for w in wanted]:
+        return f"it gave {', '.join(map(_kind, got)) or 'nothing'}; the op gives {', '.join(map(_kind, wanted)) or 'nothing'}"
+    pairs = [("result", g, w) for g, w in zip(got, wanted, strict=True)] + [(n, a, call[n]) for n, a in kept.written.items()]
+    found = [d for what, g, w in pairs if (d := difference(op, what, g, w, _dtype(call))) is not None]
+    return next((str(d) for d in found if d.error > d.bound), None)
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _dtype(call: Call) -> str:
+    """The float dtype of a call's arrays that holds the least."""
+    names = {str(a.dtype) for v in call.values() for a in arrays_of(v)}
+    return next((n for n in ("bfloat16", "float16") if n in names), "float32")
