@@ -17,7 +17,7 @@ def test_the_status_page_is_what_is_registered():
 
 def test_every_provider_command_and_catalogue_name_is_described():
     for command in COMMANDS:
-        assert f"| `vtcore {command.__name__.rpartition('.')[2]}" in README
+        assert f"| `vtcore {command.__name__.rpartition('.')[2].replace('_', '-')}" in README
     for name in (*CATALOGUE, *BUILT_IN):
         assert f"`{name}`" in README
 
