@@ -7,6 +7,7 @@ from tests.cli.conftest import TEMPLATE, write_tokenizer
 from vtcore import LLM
 from vtcore.api.chat import ChatRequest
 from vtcore.api.completion import CompletionRequest
+from vtcore.api.responses import ResponsesRequest
 from vtcore.api.service import Service
 from vtcore.async_engine import AsyncEngine
 
@@ -50,9 +51,13 @@ def ask(served):
 
     def asked(kind, **body):
         async def use(service):
-            request = {"chat": ChatRequest, "complete": CompletionRequest}[kind].model_validate({"temperature": 0} | body)
+            request = {"chat": ChatRequest, "complete": CompletionRequest, "respond": ResponsesRequest}[kind].model_validate(
+                {"temperature": 0} | body
+            )
             answer = await getattr(service, kind)(request)
-            return [f async for f in answer.frames()] if body.get("stream") else await answer.whole()
+            if not body.get("stream"):
+                return await answer.whole()
+            return [f async for f in (answer.events() if kind == "respond" else answer.frames())]
 
         return served(use)
 

@@ -13,6 +13,8 @@ from vtcore.api.completion import CompletionRequest
 from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import ApiError
 from vtcore.api.logprobs import Named
+from vtcore.api.responses import ResponsesRequest
+from vtcore.api.responses_answer import ResponsesAnswer
 from vtcore.api.sampling import Sampling
 from vtcore.api.source import Client, Source
 from vtcore.errors import TemplateError
@@ -55,6 +57,11 @@ class Service:
         sources = await self._submitted(name, prompts, params)
         texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
+
+    async def respond(self, request: ResponsesRequest) -> ResponsesAnswer:
+        """POST /v1/responses."""
+        request.check()
+        return ResponsesAnswer(request, await self.chat(request.as_chat()))
 
     async def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams) -> list[Source]:
         """All of them or none."""

@@ -9,6 +9,7 @@ from typing import Any
 from vtcore.api.chat_answer import ChatAnswer
 from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import api_error
+from vtcore.api.responses_answer import ResponsesAnswer
 
 DONE = b"data: [DONE]\n\n"
 
@@ -29,5 +30,14 @@ async def events(answer: ChatAnswer | CompletionAnswer) -> AsyncIterator[bytes]:
         except Exception as error:
             yield event(api_error(error).body())
         yield DONE
+    finally:
+        answer.abort()
+
+
+async def named_events(answer: ResponsesAnswer) -> AsyncIterator[bytes]:
+    """The events of a response, each under its own name; there is no [DONE]."""
+    try:
+        async for told in answer.events():
+            yield f"event: {told['type']}\n".encode() + event(told)
     finally:
         answer.abort()
