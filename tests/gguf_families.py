@@ -8,7 +8,7 @@ from typing import Any
 import gguf
 import numpy as np
 
-from tests import gguf_mixtures
+from tests import gguf_gemma, gguf_mixtures
 from tests.gguf_mixtures import MIXTURES
 from vtcore.conformance.golden import Golden
 
@@ -21,11 +21,12 @@ FAMILIES = {
     "SeedOssForCausalLM": "seed_oss", "Ernie4_5ForCausalLM": "ernie4_5", "HunYuanDenseV1ForCausalLM": "hunyuan-dense",
     "NemotronForCausalLM": "nemotron", "ApertusForCausalLM": "apertus", "ArceeForCausalLM": "arcee",
     "Ministral3ForCausalLM": "mistral3", "BloomForCausalLM": "bloom", "FalconForCausalLM": "falcon", "MptForCausalLM": "mpt",
-    "Gemma4ForCausalLM": "gemma4", "MiniCPM3ForCausalLM": "minicpm3", "GPTJForCausalLM": "gptj", **MIXTURES,
+    "Gemma4ForCausalLM": "gemma4", "Gemma3nForCausalLM": "gemma3n", "MiniCPM3ForCausalLM": "minicpm3", "GPTJForCausalLM": "gptj",
+    **MIXTURES,
 }  # fmt: skip
 PAIRED = {"llama", "granitemoe", "internlm2", "minicpm", "olmo", "arcee", "mistral3"}  # q and k are permuted
 FUSED = {"gptneox", "bloom", "falcon"}  # q, k and v, head by head, become all q, all k, all v
-WINDOWED = {"gpt-oss", "olmo2", "cohere2", "exaone4", "starcoder2", "gemma4"}
+WINDOWED = {"gpt-oss", "olmo2", "cohere2", "exaone4", "starcoder2", "gemma4", "gemma3n"}
 EPS = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")
 
 
@@ -110,36 +111,13 @@ def mpt(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
         writer.add_clamp_kqv(c["attn_config"]["clip_qkv"])
 
 
-def gemma4(writer: gguf.GGUFWriter, c: Config, s: Shape) -> None:
-    """Of two widths of heads, the file's plain keys tell the wider one's."""
-    kinds = [t == "sliding_attention" for t in c["layer_types"]]
-    own = c["per_layer_config"]
-    wide = next(iter(own.values()))["head_dim"]
-    for add, add_small in (
-        (writer.add_key_length, writer.add_key_length_swa),
-        (writer.add_value_length, writer.add_value_length_swa),
-        (writer.add_rope_dimension_count, writer.add_rope_dimension_count_swa),
-    ):
-        add(wide)
-        add_small(s.head)
-    writer.add_rope_freq_base_swa(c["rope_parameters"]["sliding_attention"]["rope_theta"])
-    writer.add_sliding_window_pattern(kinds)
-    writer.add_shared_kv_layers(c["num_kv_shared_layers"])
-    writer.add_embedding_length_per_layer_input(c["hidden_size_per_layer_input"])
-    writer.add_final_logit_softcapping(c["final_logit_softcapping"])
-    if c["use_double_wide_mlp"]:
-        first = s.layers - c["num_kv_shared_layers"]
-        writer.add_feed_forward_length([c["intermediate_size"] * (2 if i >= first else 1) for i in range(s.layers)])
-    if any("num_key_value_heads" in o for o in own.values()):
-        writer.add_head_count_kv([own.get(str(i), {}).get("num_key_value_heads", s.kv_heads) for i in range(s.layers)])
-
-
 SPECIAL = {
     "minicpm": minicpm,
     "minicpm3": minicpm3,
     "mistral3": mistral3,
     "mpt": mpt,
-    "gemma4": gemma4,
+    "gemma4": gguf_gemma.gemma4,
+    "gemma3n": gguf_gemma.gemma3n,
     "stablelm": lambda writer, c, s: writer.add_parallel_residual(c["use_parallel_residual"]),
     "gptneox": lambda writer, c, s: writer.add_parallel_residual(c["use_parallel_residual"]),
     "olmo": lambda writer, c, s: writer.add_clamp_kqv(c["clip_qkv"]),
@@ -158,6 +136,8 @@ def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tupl
         weights = xielu(writer, weights, s.layers)
     if name == "stablelm":
         weights = gathered(weights)
+    if name == "gemma3n":
+        weights = gguf_gemma.stacked(weights)
     if name == "bloom":
         weights = {n.removeprefix("transformer."): a for n, a in weights.items()}
     for old, value in weights.items():
@@ -173,7 +153,7 @@ def tensors(writer: gguf.GGUFWriter, golden: Golden, name: str) -> Iterator[tupl
         elif name == "nemotron" and old.endswith("norm.weight"):
             yield old, value + 1
         else:
-            yield old + (".weight" if old.endswith("layer_scalar") else ""), value
+            yield old + (".weight" if old.endswith(gguf_gemma.BARE) else ""), value
     yield from divisors(c, s)
 
 

@@ -6,7 +6,7 @@ from vtcore.models.registry import ARCHITECTURES, load_all
 load_all()
 ALIASES = {  # names for an architecture that is recorded under another
     "Ernie4_5_ForCausalLM", "Ernie4_5_MoEForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration",
-    "Llama4ForConditionalGeneration",
+    "Gemma3nForConditionalGeneration", "Llama4ForConditionalGeneration",
     "MPTForCausalLM", "PhiMoEForCausalLM",
     "StableLMEpochForCausalLM", "YiForCausalLM",
 }  # fmt: skip

@@ -20,6 +20,7 @@ TRAINING = {
     "router_aux_loss_coef",
 }
 TRAINING |= {"time_step_min", "time_step_max", "time_step_floor", "time_step_scale"}  # what biases and rates are drawn by
+TRAINING |= {"altup_coef_clip"}
 TOWERS = {"vision_config"}  # what is not read
 TRAINING |= {"linear_a_log_max", "linear_dt_min", "linear_dt_max", "linear_dt_init_floor"}
 BLIND = {  # what a golden can't see, and why

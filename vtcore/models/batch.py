@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vtcore.kvcache.cache import Cache, Group, View
-from vtcore.models.weights import Layer
+from vtcore.models.layer import Layer
 from vtcore.tensor import Tensor
 
 

@@ -12,11 +12,12 @@ from vtcore.models.batch import Batch, Output, Step
 from vtcore.models.config import ModelConfig
 from vtcore.models.facts import Survey
 from vtcore.models.fields import Json
+from vtcore.models.layer import Layer
 from vtcore.models.names import Dialect, Names, Rows, Stored, StoredExperts, Values
 from vtcore.models.network import Attach, Network
 from vtcore.models.registry import architecture
 from vtcore.models.rope import HeldRope, make_rope
-from vtcore.models.weights import Layer, Param, Weights
+from vtcore.models.weights import Param, Weights
 from vtcore.op import Array, Op
 from vtcore.ops import dynamic_angles, embedding, paged_attention, place, rope_angles, rotate, softcap, write_pages
 
@@ -45,6 +46,11 @@ class Decoder(Network):
     def variant(cls, raw: Json) -> type[Decoder]:
         """Where one name stands for several structures, the class of this one."""
         return cls
+
+    @classmethod
+    def spare(cls, config: ModelConfig) -> set[tuple[int, str]]:
+        """Weights that checkpoints may hold though no forward needs them: the layer's number, and the forward's name."""
+        return set()
 
     def __init__(
         self,

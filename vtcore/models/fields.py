@@ -66,6 +66,21 @@ class Fields:
             self._refuse(key, value, wanted)
         return [float(v) for v in value]
 
+    def shares(self, key: str, count: int) -> list[float]:
+        """A list of `count` numbers from 0 to below 1."""
+        value = self.raw[key]
+        good = isinstance(value, (list, tuple)) and all(type(v) in (int, float) and 0 <= v < 1 for v in value)
+        if not good or len(value) != count:
+            self._refuse(key, value, f"a list of {count} numbers from 0 to below 1")
+        return [float(v) for v in value]
+
+    def integers(self, key: str, count: int) -> list[int]:
+        """A list of `count` whole numbers from 1 on."""
+        value = self.raw[key]
+        if not isinstance(value, (list, tuple)) or len(value) != count or any(type(v) is not int or v < 1 for v in value):
+            self._refuse(key, value, f"a list of {count} whole numbers, from 1 on")
+        return list(value)
+
     def switches(self, key: str, count: int) -> None:
         """A list of at least `count` zeros and ones."""
         value = self.raw[key]

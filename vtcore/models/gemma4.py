@@ -8,8 +8,6 @@ from typing import ClassVar
 from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Step, Stored, StoredExperts, Values, architecture, heads
 from vtcore.models.fields import Json
 from vtcore.models.fused import GATE, UP
-from vtcore.models.gemma2 import Gemma2
-from vtcore.models.llama import Llama
 from vtcore.models.mixture import Expert
 from vtcore.models.per_layer import PerLayer
 from vtcore.models.shared_kv import SharedKV
@@ -17,13 +15,11 @@ from vtcore.ops import add, embedding, mul, rms_norm, route, scale
 
 
 @architecture("Gemma4ForCausalLM", gguf=("gemma4",))
-class Gemma4(SharedKV, PerLayer, Gemma2):
-    names: ClassVar[Names] = Llama.names | {"layer_scalar": Stored("layer_scalar", bare=True)}
+class Gemma4(PerLayer, SharedKV):
+    names: ClassVar[Names] = SharedKV.names | {"layer_scalar": Stored("layer_scalar", bare=True)}
     only: ClassVar[Json] = {"enable_moe_block": False, "use_bidirectional_attention": "vision"}
-    defaults: ClassVar[Json] = {
-        "attention_multiplier": 1.0, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "tie_word_embeddings": True,
-        "head_dim": 256, "sliding_window": 512, "sliding_window_pattern": 6, "num_kv_shared_layers": 0, "hidden_size_per_layer_input": 256,
-        "attention_k_eq_v": False,
+    defaults: ClassVar[Json] = SharedKV.defaults | {
+        "sliding_window_pattern": 6, "hidden_size_per_layer_input": 256, "attention_k_eq_v": False,
     }  # fmt: skip
 
     @classmethod
@@ -41,14 +37,12 @@ class Gemma4(SharedKV, PerLayer, Gemma2):
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         return mul(super().layer(w, x, step), w.layer_scalar)
 
-    def queries(self, w: Layer, x: Array) -> Array:
-        return self.norm(heads(w.q_proj(x), w.config.head_dim), w.q_norm)
-
     def keys_values(self, w: Layer, x: Array) -> tuple[Array, Array]:
         c = w.config
+        if not c.attention_k_eq_v or c.window:
+            return super().keys_values(w, x)
         k = heads(w.k_proj(x), c.head_dim)
-        v = k if c.attention_k_eq_v and not c.window else heads(w.v_proj(x), c.head_dim)
-        return self.norm(k, w.k_norm), rms_norm(v, None, c.eps)
+        return self.norm(k, w.k_norm), rms_norm(k, None, c.eps)
 
 
 class Gemma4Mixture(Expert, Gemma4):

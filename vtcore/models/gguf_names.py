@@ -137,6 +137,22 @@ DIFFERENCES = {
             **{f"post_feedforward_layernorm_{n}": f"post_ffw_norm_{n}" for n in (1, 2)},
         }
     ),
+    "gemma3n": Difference(
+        FOUR_NORMS
+        | PER_LAYER
+        | {
+            "spread": "altup_proj",
+            "gather": "altup_unembd_proj",
+            "predict": "altup_predict_coef",
+            "correction": "altup_correct_coef",
+            "correct_scale": "altup_correct_scale",
+            "modality": "altup_router",
+            "modality_norm": "altup_router_norm",
+            "laurel_left": "laurel_l",
+            "laurel_right": "laurel_r",
+            "laurel_norm": "laurel_post_norm",
+        }
+    ),
     "apertus": Difference({"rise": "xielu.alpha_p", "fall": "xielu.alpha_n", "slope": "xielu.beta", "eps": "xielu.eps"}),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from vtcore.models.gguf_states import STATE_READERS, kimi
 from vtcore.models.weights import Weights
 
 Reader = Callable[[Json, Metadata, Weights], Json]
+ALTUP = {"num_inputs": "altup_num_inputs", "active_idx": "altup_active_idx"}
 
 
 def _command_r(raw: Json, m: Metadata, weights: Weights) -> Json:
@@ -130,6 +132,20 @@ def _gemma4(raw: Json, m: Metadata, weights: Weights) -> Json:
     }
 
 
+def _gemma3n(raw: Json, m: Metadata, weights: Weights) -> Json:
+    """Gates must be over so many standard deviations: -inf where all pass. Old files write the number of shared layers with a point."""
+    own: Json = {ours: m[f"gemma3n.altup.{n}"] for n, ours in ALTUP.items() if f"gemma3n.altup.{n}" in m}
+    shared = float(m.number(key := "gemma3n.attention.shared_kv_layers", 15))
+    own["hidden_size_per_layer_input"] = m.integer("gemma3n.embedding_length_per_layer_input", 256)
+    own["num_kv_shared_layers"] = int(shared) if shared.is_integer() else m[key]
+    bars = m.get("gemma3n.activation_sparsity_scale")
+    if isinstance(bars, list) and all(isinstance(b, float) for b in bars):
+        own["activation_sparsity_pattern"] = [NormalDist().cdf(b) for b in bars]
+    elif bars is not None:
+        raise m.wrong("gemma3n.activation_sparsity_scale", "a list of numbers")
+    return own
+
+
 READERS: dict[str, Reader] = {
     **STATE_READERS,
     "command-r": _command_r,
@@ -139,6 +155,7 @@ READERS: dict[str, Reader] = {
     "olmo2": _olmo2,
     "mistral3": _mistral3,
     "gemma4": _gemma4,
+    "gemma3n": _gemma3n,
     "deepseek2": _latent,
     "glm-dsa": _glm_dsa,
     "minicpm3": _minicpm3,

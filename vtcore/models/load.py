@@ -132,6 +132,13 @@ def _drafts(found: Loaded, checkpoint: Checkpoint) -> set[str]:
     return {n for n in checkpoint.tensors if n.startswith(prefixes) or re.search(r"(^|\.)mtp[._]", n)} if prefixes else set()
 
 
+def _spare(found: Loaded, checkpoint: Checkpoint) -> set[str]:
+    """Names of weights that the family's checkpoints hold, and that its forward has no use for."""
+    d = found.dialect
+    names = {f"{d.prefix.format(i)}{d.find(name, d.names).path}.weight" for i, name in found.cls.spare(found.config)}
+    return names & checkpoint.tensors.keys()
+
+
 def _equal(a: RawTensor, b: RawTensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a.data, b.data)
 
@@ -143,7 +150,9 @@ def _refuse(checkpoint: Checkpoint, found: Loaded, seen: Survey, weights: Weight
         weights.notes[f"{len(towers)} tensors of other parts are not read: {parts}"] = None
     if drafts := _drafts(found, checkpoint):
         weights.notes[f"{len(drafts)} tensors of layers that draft tokens are not read"] = None
-    weights.used |= drafts.union(towers)
+    if spare := _spare(found, checkpoint) - seen.read:
+        weights.notes[f"{len(spare)} tensors of layers that share what other layers keep are not read"] = None
+    weights.used |= drafts.union(towers, spare)
     known = seen.read | weights.used
     unread = [n for n in checkpoint.tensors if n not in known and not any(fnmatch(n, p) for p in BUFFERS)] if seen.whole else []
     sentences = [f"{len(seen.missing)} missing: {listed(seen.missing)}"] if seen.missing else []

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from vtcore.errors import ConfigError
 from vtcore.models.config import ModelConfig
 from vtcore.models.fields import Json
+from vtcore.models.layer import Layer, Named
 from vtcore.models.names import Dialect, Names
-from vtcore.models.weights import Layer, Named, Weights
+from vtcore.models.weights import Weights
 
 Attach = Callable[[Named, str, Any], Any]
 

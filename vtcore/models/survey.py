@@ -16,9 +16,10 @@ from vtcore.models.batch import Batch
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey, Use
+from vtcore.models.layer import Layer, Named
 from vtcore.models.names import Dialect
 from vtcore.models.standing import Left, Standing
-from vtcore.models.weights import Layer, Named, Param
+from vtcore.models.weights import Param
 from vtcore.op import RUNNER, Call, Op
 from vtcore.ops import experts, experts_q8
 from vtcore.providers.null import Null

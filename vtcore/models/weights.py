@@ -14,7 +14,7 @@ from vtcore import tensor
 from vtcore.errors import CheckpointError, TensorNamesError
 from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
-from vtcore.models.names import Dialect, Fix, Host, Names, Stored, StoredExperts, Values, outline
+from vtcore.models.names import Fix, Host, Stored, StoredExperts, Values, outline
 from vtcore.op import Op
 from vtcore.ops import experts, experts_q8, linear, linear_q8
 from vtcore.quant.blocks import BlockFormat, Blocks, as_float32
@@ -77,7 +77,8 @@ class Weights:
         if not (names := list(parts)):
             return self.absent(name, Stored(stored.path.format(0)), prefix, config)
         self.used |= set(names)
-        made = self.hold(np.stack([as_float32(self.load(self.tensors[n])) for n in names]))
+        whole = np.stack([as_float32(self.load(self.tensors[n])) for n in names])
+        made = self.hold(stored.fix(whole, config) if stored.fix else whole)
         self.origin[made.storage] = names[0]
         return Param(made)
 
@@ -182,28 +183,3 @@ def _usable(value: Host) -> Host:
     if value.dtype == np.float64:
         return value.astype(np.float32)
     raise ValueError(f"no op reads {value.dtype}")
-
-
-class Named:
-    """Weights as attributes, read through a table of names on first use: w.q_proj is `model.layers.3.self_attn.q_proj`."""
-
-    def __init__(self, weights: Weights, dialect: Dialect, table: Names, prefix: str, config: ModelConfig, attach: tuple[Any, ...]) -> None:
-        self.config, self._weights, self._dialect, self._table = config, weights, dialect, table
-        self._prefix, self._attach = prefix, attach
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        value: Any = self._weights.read(name, self._dialect.find(name, self._table), self._prefix, self.config)
-        for attach in self._attach:  # LoRA or a tensor-parallel share: each may stand in for a weight
-            value = attach(self, name, value)
-        self.__dict__[name] = value
-        return value
-
-
-class Layer(Named):
-    """One layer: its number, its own config (`w.config.head_dim`) and its weights (`w.q_proj`)."""
-
-    def __init__(self, weights: Weights, dialect: Dialect, index: int, config: ModelConfig, attach: tuple[Any, ...] = ()) -> None:
-        super().__init__(weights, dialect, dialect.names, dialect.prefix.format(index), config, attach)
-        self.index = index

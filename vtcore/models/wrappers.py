@@ -12,6 +12,7 @@ from vtcore.formats.metadata import short
 from vtcore.models.decoder import Decoder, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.gemma3 import Gemma3
+from vtcore.models.gemma3n import Gemma3n
 from vtcore.models.gemma4 import Gemma4
 from vtcore.models.llama4 import Llama4
 from vtcore.models.names import Dialect, Names
@@ -25,6 +26,7 @@ TEXT = ("text_config", "llm_config")  # what configs call the text model's part
 MEDIA = ("vision_config", "audio_config")
 ROOTS = ("language_model.model.", "model.language_model.", "model.text_model.")  # where its tensors are, by age and family
 WRAPPERS: dict[type[Decoder], tuple[str, ...]] = {  # of one family each
+    Gemma3n: ("Gemma3nForConditionalGeneration",),
     Gemma3: ("Gemma3ForConditionalGeneration",),
     Gemma4: ("Gemma4ForConditionalGeneration",),
     Llama4: ("Llama4ForConditionalGeneration",),

@@ -13,7 +13,7 @@ from numba import extending, types
 
 from vtcore.errors import ProviderError
 from vtcore.providers.portable.emit import COUNTER
-from vtcore.providers.portable.kernels.plain.words import HELPERS, array, claim
+from vtcore.providers.portable.kernels.plain.words import HELPERS, array, claim, root
 
 numba: Any = untyped  # not every version has types
 LOCK = threading.Lock()
@@ -67,6 +67,7 @@ def _teach() -> None:
     """Once a process: what kernels call."""
     numba.extending.overload(array)(lambda address, size, dtype: lambda address, size, dtype: numba.carray(pointer(address), size, dtype))
     numba.extending.overload(claim)(lambda table: lambda table: claimed(table))
+    numba.extending.overload(root)(lambda x: lambda x: rooted(x))
     for function in HELPERS:
         numba.extending.register_jitable(function)
 
@@ -87,8 +88,16 @@ def _claimed(context: Any, table: Any) -> Any:
     return types.int64(types.int64), generate
 
 
+def _rooted(context: Any, x: Any) -> Any:
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [arguments[0].type]), arguments)
+
+    return types.float64(types.float64), generate
+
+
 pointer: Any = extending.intrinsic(_pointer)
 claimed: Any = extending.intrinsic(_claimed)
+rooted: Any = extending.intrinsic(_rooted)
 
 
 @cache

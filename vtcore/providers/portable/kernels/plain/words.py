@@ -1,8 +1,9 @@
-"""What plain kernels are written with. In Python these functions work as they stand; Numba replaces `array` and `claim`."""
+"""What plain kernels are written with. In Python these functions work as they stand; Numba replaces `array`, `claim` and `root`."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -33,6 +34,11 @@ def claim(table: int) -> int:
     counter = array(table + 8 * COUNTER, 1, LONG)
     counter[0] += 1
     return int(counter[0]) - 1
+
+
+def root(x: float) -> float:
+    """The square root of a number from 0 on."""
+    return math.sqrt(x)
 
 
 @helper
