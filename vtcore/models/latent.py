@@ -1,4 +1,7 @@
-"""Multi-head latent attention: a token is kept as one narrow vector for all heads, and queries go into its space (absorbed), always."""
+"""Multi-head latent attention: a token is kept as one narrow vector for all heads, and queries go into its space (absorbed), always.
+
+The other form, keys and values of each head made from what is kept, needs fewer products where many tokens are new. To choose it then would
+let a token's bits hang on how its request was cut, and on what a cache knew; tests hold both forms together."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
