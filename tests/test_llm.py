@@ -304,7 +304,7 @@ def test_too_much_is_refused_before_it_is_allocated(tmp_path):
 
 
 def test_an_unknown_option_is_an_error(make):
-    with pytest.raises(TypeError, match="tensor_parallel_size"):
+    with pytest.raises(ArgumentError, match=r"tensor_parallel_size is no option of LLM; .* there are .*scheduling_policy"):
         make(tensor_parallel_size=2)
 
 

@@ -7,6 +7,7 @@ import pytest
 from vtcore import available
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Cache, Paged
+from vtcore.kvcache.config import CacheConfig
 from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory
 from vtcore.scheduler.config import SchedulerConfig
 
@@ -14,13 +15,14 @@ SPECS = {(i, "kv"): Paged({"k": (2, 8), "v": (2, 8)}) for i in range(3)}  # 128 
 WINDOWED = SPECS | {(3, "kv"): Paged({"k": (2, 8), "v": (2, 8)}, window=8)}
 NEEDS = Needs(weights=1000, repacked=500, token_bytes=10, vocab_size=5)
 CONFIG = SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=16, max_model_len=64)
+CACHE = CacheConfig(16)
 FIXED = 1000 + 500 + 10 * 16 + 4 * 4 * 5 * (4 + 64)
 PAGE = 3 * 16 * 128
 
 
 def test_without_a_limit_there_is_room_for_all_sequences(monkeypatch):
     monkeypatch.setattr("vtcore.memory_plan.available_memory", lambda: None)
-    plan = plan_memory(NEEDS, SPECS, CONFIG, 16)
+    plan = plan_memory(NEEDS, SPECS, CONFIG, CACHE)
     [pages] = plan.pages.values()
     assert pages == 1 + 4 * 4
     assert plan.kv_cache == 17 * PAGE
@@ -29,7 +31,7 @@ def test_without_a_limit_there_is_room_for_all_sequences(monkeypatch):
 
 
 def test_the_cache_is_what_the_arrays_take():
-    plan = plan_memory(NEEDS, WINDOWED, CONFIG, 16, "1GiB")
+    plan = plan_memory(NEEDS, WINDOWED, CONFIG, CACHE, "1GiB")
     assert Cache(WINDOWED, plan.pages, 16).nbytes == plan.kv_cache
     full, windowed = plan.pages.values()
     assert (full, windowed) == (1 + 4 * 4, 1 + 3 * 4)  # 7 + 16 tokens lie on up to 3 pages
@@ -37,17 +39,17 @@ def test_the_cache_is_what_the_arrays_take():
 
 def test_a_limit_lowers_how_many_sequences_fit_and_no_further_than_one():
     limit = FIXED + PAGE * (1 + 4 * 2) + 100
-    plan = plan_memory(NEEDS, SPECS, CONFIG, 16, limit)
+    plan = plan_memory(NEEDS, SPECS, CONFIG, CACHE, limit)
     assert list(plan.pages.values()) == [1 + 4 * 2]
     assert plan.total <= limit
-    assert plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 5).pages == dict.fromkeys(plan.pages, 5)
+    assert plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5).pages == dict.fromkeys(plan.pages, 5)
     with pytest.raises(OutOfMemoryError):
-        plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 5 - 1)
+        plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5 - 1)
 
 
 def test_the_refusal_has_every_part_and_what_lowers_it():
     with pytest.raises(OutOfMemoryError) as refused:
-        plan_memory(NEEDS, SPECS, CONFIG, 16, FIXED + PAGE * 3)
+        plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 3)
     for words in (
         "weights",
         "repacked",
@@ -59,15 +61,15 @@ def test_the_refusal_has_every_part_and_what_lowers_it():
     ):
         assert words in str(refused.value)
     with pytest.raises(OutOfMemoryError, match="No max_model_len is small enough"):
-        plan_memory(NEEDS, SPECS, CONFIG, 16, 100)
+        plan_memory(NEEDS, SPECS, CONFIG, CACHE, 100)
 
 
 def test_recorded_steps_get_a_sixteenth_of_a_limit_at_most():
     captures = replace(NEEDS, captures=True)
-    assert plan_memory(NEEDS, SPECS, CONFIG, 16, "1GiB").captured == 0
-    assert plan_memory(captures, SPECS, CONFIG, 16, "1GiB").captured == 64 << 20
-    assert plan_memory(captures, SPECS, CONFIG, 16, "64GiB").captured == 256 << 20
-    assert "64.0 MiB  recorded steps" in str(plan_memory(captures, SPECS, CONFIG, 16, "1GiB"))
+    assert plan_memory(NEEDS, SPECS, CONFIG, CACHE, "1GiB").captured == 0
+    assert plan_memory(captures, SPECS, CONFIG, CACHE, "1GiB").captured == 64 << 20
+    assert plan_memory(captures, SPECS, CONFIG, CACHE, "64GiB").captured == 256 << 20
+    assert "64.0 MiB  recorded steps" in str(plan_memory(captures, SPECS, CONFIG, CACHE, "1GiB"))
 
 
 @pytest.mark.parametrize(("text", "count"), [("4GiB", 4 << 30), ("1.5k", 1536), ("800M", 800 << 20), ("7", 7), ("2 TB", 2 << 40), (9, 9)])

@@ -82,7 +82,7 @@ def test_defaults_are_those_of_vllm():
         "n": 1, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "temperature": 1.0, "top_p": 1.0,
         "top_k": 0, "min_p": 0.0, "seed": None, "stop": None, "stop_token_ids": None, "ignore_eos": False, "max_tokens": 16,
         "min_tokens": 0, "logprobs": None, "prompt_logprobs": None, "logit_bias": None, "allowed_token_ids": None, "bad_words": None,
-        "include_stop_str_in_output": False, "skip_special_tokens": True, "detokenize": True,
+        "include_stop_str_in_output": False, "skip_special_tokens": True, "detokenize": True, "skip_reading_prefix_cache": None,
     }  # fmt: skip
 
 

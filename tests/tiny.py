@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from vtcore.dispatch import Dispatcher
 from vtcore.engine import Engine
 from vtcore.intake import Intake
 from vtcore.kvcache.cache import Cache, Paged, Spec
+from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.models.batch import Batch, Output
 from vtcore.ops import add, embedding, write_pages
@@ -76,12 +78,13 @@ class Script:
 
 
 def engine(
-    model: Any, *, pages: int = 65, block_size: int = 4, vocab: int = 257, tokenizer: Any = None, providers: Any = None, **limits: int
+    model: Any, *, pages: int = 65, block_size: int = 4, vocab: int = 257, tokenizer: Any = None, providers: Any = None, **limits: Any
 ) -> Engine:
     """An engine on the reference provider."""
+    caching = {f.name: limits.pop(f.name) for f in fields(CacheConfig) if f.name in limits}
     config = SchedulerConfig(**{"max_num_seqs": 8, "max_num_batched_tokens": 64, "max_model_len": 128, **limits})
     cache = Cache(model.specs(), pages, block_size)
-    kv = KVCacheManager(cache.groups, cache.pages, block_size)
+    kv = KVCacheManager(cache.groups, cache.pages, CacheConfig(block_size, **caching))
     intake = Intake(vocab, config, kv, tokenizer, frozenset({EOS}) if tokenizer else frozenset())
     return Engine(Runner(model, cache, kv), Scheduler(config, kv), intake, Dispatcher(providers or [reference.provider]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from vtcore.formats.checkpoint import Checkpoint
 from vtcore.formats.metadata import short
 from vtcore.intake import Intake
 from vtcore.kvcache.cache import Cache
+from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.memory_plan import MemoryPlan, Needs, plan_memory
 from vtcore.models.decoder import Decoder
@@ -29,13 +30,14 @@ from vtcore.quant.blocks import FORMATS
 from vtcore.rounding import Rounding, dtype_of, rounded_weight
 from vtcore.runner import Runner
 from vtcore.scheduler.config import SchedulerConfig
+from vtcore.scheduler.policies import POLICIES
 from vtcore.scheduler.scheduler import Scheduler
 from vtcore.text.directory import FILES
 from vtcore.text.load import load_tokenizer
 from vtcore.text.tokenizer import Tokenizer
 from vtcore.wheels import Progress, silent
 
-MOST = {"max_model_len": 2**31 - 1, "threads": 1024, "block_size": 1 << 20, "token_id": 2**31 - 1}
+MOST = {"max_model_len": 2**31 - 1, "threads": 1024, "token_id": 2**31 - 1}
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,23 @@ class Options:
     max_num_seqs: int = 16
     max_num_batched_tokens: int = 512
     memory_limit: int | str | None = None
+    enable_prefix_caching: bool = True
+    prefix_caching_hash_algo: str = "sha256"
+    prefix_match_unit: int | None = None
+    mamba_block_size: int | None = None
+    num_gpu_blocks_override: int | None = None
+    scheduling_policy: str = "fcfs"
+    long_prefill_token_threshold: int = 0
+    max_num_partial_prefills: int = 1
+    max_long_partial_prefills: int = 1
+    max_num_queued_reqs: int | None = None
+    max_num_queued_tokens: int | None = None
+    priority_preemption_threshold: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_model_len", "threads", "block_size"):
+        for name in ("max_model_len", "threads"):
             value = getattr(self, name)
-            absent = value is None and name != "block_size"
-            if not absent and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[name]):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[name]):
                 raise ArgumentError(f"{name} is {value!r}; it must be an integer from 1 to {MOST[name]}")
         for name in ("strict", "capture"):
             if not isinstance(getattr(self, name), bool):
@@ -67,6 +80,25 @@ class Options:
             raise ArgumentError(
                 f"numerics 'fast' with dtype {self.dtype}: rounding follows engines that compute on dense weights; choose one"
             )
+        if self.scheduling_policy in POLICIES and POLICIES[self.scheduling_policy].looks and not self.enable_prefix_caching:
+            raise ArgumentError(f"scheduling_policy {self.scheduling_policy!r} has no effect without prefix caching: it asks the cache")
+        _ = self.cache  # checks its own
+        self.scheduler(self.max_model_len or MOST["max_model_len"])
+
+    @property
+    def cache(self) -> CacheConfig:
+        """Those of the cache."""
+        return CacheConfig(**self._of(CacheConfig))
+
+    def scheduler(self, max_model_len: int) -> SchedulerConfig:
+        """Those of a step, for sequences of at most so many tokens."""
+        return SchedulerConfig(**self._of(SchedulerConfig) | {"max_model_len": max_model_len})
+
+    def _of(self, config: type[CacheConfig] | type[SchedulerConfig]) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(config)}
+
+
+SERVING = tuple(f.name for f in fields(Options)[11:])  # those of the cache and the scheduler that few need
 
 
 @dataclass(frozen=True)
@@ -104,7 +136,8 @@ def _around(
 ) -> Assembled:
     dtype = dtype_of(options.dtype)
     needs = needs_of(model, providers, dtype, options.capture)
-    plan = plan_memory(needs, model.specs(), config, options.block_size, options.memory_limit)
+    options.cache.suits(model.specs().values())
+    plan = plan_memory(needs, model.specs(), config, options.cache, options.memory_limit)
     done = 0
     for op, weight in model.uses():
         for provider in providers:
@@ -115,8 +148,8 @@ def _around(
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
     plans = Plans(dispatcher if needs.captures else None, plan.captured)
-    kv = KVCacheManager(cache.groups, cache.pages, options.block_size)
-    intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer))
+    kv = KVCacheManager(cache.groups, cache.pages, options.cache)
+    intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)
     return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
 
 
@@ -162,7 +195,7 @@ def scheduler_config(model: Decoder, options: Options) -> SchedulerConfig:
         raise ArgumentError(f"max_model_len is {longest}; this checkpoint is made for sequences of up to {c.context} tokens")
     if options.numerics == "fast" and not any(f in FORMATS and FORMATS[f].codes for f in formats):
         raise ArgumentError(f"numerics 'fast' has no effect: it needs weights in blocks of integers, and these are {', '.join(formats)}")
-    return SchedulerConfig(options.max_num_seqs, options.max_num_batched_tokens, c.max_model_len)
+    return options.scheduler(c.max_model_len)
 
 
 def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any] | None, capture: bool = True) -> Needs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from typing import Any
@@ -13,6 +14,7 @@ from vtcore.deliver import conclude, deliver, refuse
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
 from vtcore.intake import Intake
+from vtcore.kvcache.stats import CacheStats
 from vtcore.ops import log_softmax
 from vtcore.outputs import Delta, Logprobs
 from vtcore.request import Request, Status, Submission
@@ -22,6 +24,17 @@ from vtcore.sampler import Decode, Sampled, describe, pick, sample
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.plan import Plan
 from vtcore.scheduler.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class EngineStats:
+    """Sequences, now and so far."""
+
+    waiting: int
+    running: int
+    preemptions: int
+    cache: CacheStats
+
 
 Scored = tuple[Wanted, list[Logprobs], Any]  # a prompt's rows: what each says of the token after it, and the logits if they are kept
 
@@ -48,6 +61,7 @@ class Engine:
         with self._lock:
             if submission.request_id in self._running:
                 raise ArgumentError(f"request_id {submission.request_id!r} is running; give each running request an id of its own")
+            self.scheduler.check_room(submission.requests)
             self._running[submission.request_id] = submission
             submission.submitted = time.monotonic()
             for request in submission.requests:
@@ -83,6 +97,18 @@ class Engine:
     def idle(self) -> bool:
         """Whether every request has ended."""
         return self.scheduler.idle
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False) -> bool:
+        """Forget what the cache keeps of finished requests. False, and nothing is forgotten, while requests run; with
+        `reset_running_requests` they give back their pages and compute again."""
+        with self._lock:
+            return self.scheduler.reset_prefix_cache(reset_running_requests)
+
+    def stats(self) -> EngineStats:
+        """How many sequences wait and run, how often one lost its pages, and what the cache holds and saved."""
+        with self._lock:
+            s = self.scheduler
+            return EngineStats(len(s.waiting), len(s.running), s.num_preemptions, s.kv.stats())
 
     def _run(self, plan: Plan) -> tuple[list[Scored], list[Sampled]]:
         """All arithmetic of a step. Where it raises, every request is as before, but computes again what its cache held."""
@@ -122,8 +148,7 @@ class Engine:
 
     def _commit(self, plan: Plan, scored: list[Scored], sampled: list[Sampled]) -> list[Delta]:
         now = time.monotonic()
-        for s in plan.scheduled:
-            s.request.num_computed_tokens = s.end
+        self.scheduler.commit(plan)
         for wanted, said, kept in scored:
             wanted.scheduled.request.submission.prompt_logprobs += said
             wanted.scheduled.request.submission.logits += [] if kept is None else [kept]

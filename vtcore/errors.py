@@ -18,6 +18,7 @@
     ├── ProviderError
     │   ├── ProviderUnavailableError     it can't work here, and why
     │   └── DeclinedError                strict: an op would have fallen back
+    ├── QueueFullError                   as many requests wait as may
     └── OutOfMemoryError                 the sum of what a model needs is over what it may have
 
 A message names the thing, its value, what is allowed, and the way out.
@@ -94,6 +95,10 @@ class ProviderUnavailableError(ProviderError):
 
 class DeclinedError(ProviderError):
     """Under strict, an op that no wanted provider would run."""
+
+
+class QueueFullError(VtcoreError):
+    """As many requests wait as may: this one is not taken, and may be tried again."""
 
 
 class OutOfMemoryError(VtcoreError):

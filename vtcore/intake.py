@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.errors import ArgumentError, PromptError
+from vtcore.kvcache.identity import Identity
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.request import Request, Submission
 from vtcore.sampling_params import SamplingParams
@@ -28,6 +29,7 @@ class Intake:
     kv: KVCacheManager
     tokenizer: Any = None
     end_ids: frozenset[int] = frozenset()  # of end of sequence
+    rope_grows: int = 0  # longer prompts than this give their tokens other angles; 0: none do
     _ids: Iterator[int] = field(default_factory=count)
 
     def take(
@@ -39,12 +41,19 @@ class Intake:
         request_id: str | None = None,
         streamed: bool = True,
         keep_logits: bool = False,
+        priority: int = 0,
+        cache_salt: str | None = None,
     ) -> Submission:
-        """A submission that can be run to its end; ArgumentError, of a prompt PromptError, for one that can't."""
+        """A submission that can be run to its end; ArgumentError, of a prompt PromptError, for one that can't.
+
+        priority: the lowest goes first, under the policy of that name. cache_salt: only requests of the same salt share what the cache
+        keeps."""
         ids = prompt_token_ids.tolist() if hasattr(prompt_token_ids, "tolist") else list(prompt_token_ids)
         total = self._total(len(ids), params)
         self._ids_known(ids)
         self._params(params)
+        self._served(priority, cache_salt)
+        rope = len(ids) if self.rope_grows and len(ids) > self.rope_grows else 0
         submission = Submission(
             str(next(self._ids)) if request_id is None else request_id,
             [int(i) for i in ids],
@@ -54,6 +63,8 @@ class Intake:
             frozenset() if params.ignore_eos else self.end_ids,
             tuple(self._bad_words(params)),
             keep_logits,
+            priority,
+            Identity(salt=cache_salt, rope=rope),
             deltas=deque(maxlen=None if streamed else 0),
         )
         submission.requests = [self._request(submission, i, seed) for i, seed in enumerate(_seeds(params))]
@@ -75,6 +86,16 @@ class Intake:
                     f"{self.kv.block_size} tokens ({name}); there are {pool.capacity}: shorten one of them, or give the cache more memory"
                 )
         return total
+
+    def _served(self, priority: Any, cache_salt: Any) -> None:
+        if isinstance(priority, bool) or not isinstance(priority, int):
+            raise ArgumentError(f"priority is {priority!r:.80}; it must be an integer, of which the lowest goes first")
+        if priority and self.config.scheduling_policy != "priority":
+            raise ArgumentError(
+                f"priority is {priority} and has no effect under scheduling_policy {self.config.scheduling_policy!r}: it needs 'priority'"
+            )
+        if cache_salt is not None and (not isinstance(cache_salt, str) or not cache_salt):
+            raise ArgumentError(f"cache_salt is {cache_salt!r:.80}; it must be a text of at least one character, or None")
 
     def _ids_known(self, ids: list[Any]) -> None:
         for i in ids:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.assembly import Options, assemble, find_tokenizer
+from vtcore.assembly import SERVING, Options, assemble, find_tokenizer
 from vtcore.available import available_memory
 from vtcore.catalogue import resolve
+from vtcore.engine import EngineStats
 from vtcore.errors import ArgumentError, OutOfMemoryError, PromptError, TokenizerError, VtcoreError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
@@ -37,6 +38,7 @@ class LLM:
     threads: to compute with (None: all that the process may use). strict: an op that a provider declines is an error.
     capture: replay steps whose shapes were met before (False: every op by itself, to compare; the results are the same bits).
     block_size: tokens a page of the KV cache. max_num_seqs, max_num_batched_tokens: sequences at once, tokens of one forward.
+    serving: options of the cache and the scheduler, by vLLM's names: see docs/scheduling.md.
     memory_limit: bytes, or a text such as "4GiB", for weights, workspace and cache together (None: nine tenths of what is available).
     progress: called with what is being done (fetching, preparing weights), bytes so far and bytes in all.
 
@@ -59,6 +61,7 @@ class LLM:
         max_num_batched_tokens: int = 512,
         memory_limit: int | str | None = None,
         progress: Progress = silent,
+        **serving: Any,
     ) -> None:
         if not callable(progress):
             raise ArgumentError(f"progress is {progress!r:.80}; it must be a function of what is done, bytes so far and bytes in all")
@@ -76,6 +79,7 @@ class LLM:
             max_num_seqs,
             max_num_batched_tokens,
             memory_limit,
+            **_known(serving),
         )
         self.checkpoint = open_checkpoint(resolve(str(model), progress))
         self._tokenizer = find_tokenizer(self.checkpoint)
@@ -84,15 +88,23 @@ class LLM:
         self._closed = False
 
     def generate(
-        self, prompts: Prompt | Sequence[Prompt], sampling_params: SamplingParams | Sequence[SamplingParams] | None = None
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
         """An output for each prompt, in their order. Parameters: one for all or one each; None: SamplingParams(), as in vLLM, whatever
-        generation_config.json says.
+        generation_config.json says. priority: one for each prompt, the lowest first; it needs scheduling_policy "priority".
 
         All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
         numbers) or holds ids outside the vocabulary, ArgumentError for parameters that don't fit the model."""
         parsed = parse_prompts(prompts)
-        return self._run([self.take(p, s, streamed=False) for p, s in zip(parsed, pair_params(sampling_params, len(parsed)), strict=True)])
+        ranks = [0] * len(parsed) if priority is None else list(priority)
+        if len(ranks) != len(parsed):
+            raise ArgumentError(f"priority has {len(ranks)} entries for {len(parsed)} prompts; give one for each")
+        together = zip(parsed, pair_params(sampling_params, len(parsed)), ranks, strict=True)
+        return self._run([self.take(p, s, streamed=False, priority=rank) for p, s, rank in together])
 
     def chat(
         self,
@@ -148,6 +160,15 @@ class LLM:
         """What a user should know of how this checkpoint was read."""
         return list(self._model.weights.notes)
 
+    def stats(self) -> EngineStats:
+        """How many sequences wait and run, how full the cache is, and what it saved so far."""
+        return self.engine.stats()
+
+    def reset_prefix_cache(self, reset_running_requests: bool = False) -> bool:
+        """Forget what the cache keeps of finished requests: after the weights were changed, say. False, and nothing is forgotten, while
+        others run; with `reset_running_requests` those give back their pages and compute again."""
+        return self.engine.reset_prefix_cache(reset_running_requests)
+
     def report(self) -> Report:
         """What ran where so far, every decline with its reason, and every copy between memories."""
         return self._dispatcher.report()
@@ -171,7 +192,8 @@ class LLM:
         if self._closed:
             raise VtcoreError("this LLM is closed")
         ids = self.tokenizer.encode(prompt.text or "") if prompt.token_ids is None else prompt.token_ids
-        return self.engine.intake.take(ids, params, prompt=prompt.text, **options)
+        salt = {} if prompt.cache_salt is None else {"cache_salt": prompt.cache_salt}
+        return self.engine.intake.take(ids, params, prompt=prompt.text, **salt | options)
 
     def _check_room(self, tokens: int) -> None:
         needed, free = 2 * 4 * tokens * self.engine.intake.vocab_size, available_memory()  # the chunks, and all of them joined
@@ -203,3 +225,9 @@ class LLM:
                 self.engine.step()
         finally:
             self.engine.abort(submission.request_id)
+
+
+def _known(serving: dict[str, Any]) -> dict[str, Any]:
+    if unknown := [name for name in serving if name not in SERVING]:
+        raise ArgumentError(f"{unknown[0]} is no option of LLM; besides those in its signature there are {', '.join(SERVING)}")
+    return serving

@@ -74,6 +74,12 @@ class Memory:
         """Copy bytes from here into a host array, and wait for them."""
         raise NotImplementedError(f"memory {self.name!r} doesn't say how bytes come back")
 
+    def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
+        """Copy bytes within a piece, from one offset to another. Where a memory can do that by itself, it says so in its own way."""
+        host = np.empty(nbytes, np.uint8)
+        self.download(held, source, host)
+        self.upload(held, target, host)
+
     def synchronize(self) -> None:
         """Wait until all that was enqueued is done."""
 
@@ -104,6 +110,9 @@ class HostMemory(Memory):
 
     def download(self, held: Held, offset: int, host: Array) -> None:
         host[:] = held.buffer[offset : offset + host.nbytes]
+
+    def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
+        held.buffer[target : target + nbytes] = held.buffer[source : source + nbytes]
 
 
 HOST = HostMemory()
@@ -183,6 +192,16 @@ class Storage:
         for m, v in self.valid.items():
             v[rows] = m is memory
         self.written[rows] = True
+        self.forms.clear()
+
+    def copy_row(self, source: int, target: int) -> None:
+        """Make a row what another is, wherever that one is true."""
+        size = self.nbytes // self.rows
+        for memory, held in self.copies.items():
+            if self.valid[memory][source]:
+                memory.copy(held, source * size, target * size, size)
+            self.valid[memory][target] = self.valid[memory][source]
+        self.written[target] = self.written[source]
         self.forms.clear()
 
     def __del__(self) -> None:

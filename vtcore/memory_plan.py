@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +11,8 @@ from typing import Any
 from vtcore.available import available_memory
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Key, Spec, page_bytes
-from vtcore.kvcache.tables import tables_of
+from vtcore.kvcache.config import CacheConfig
+from vtcore.kvcache.manager import rule_of
 from vtcore.plans import MOST_BYTES
 from vtcore.scheduler.config import SchedulerConfig
 
@@ -43,10 +45,15 @@ class MemoryPlan:
     captured: int  # what recorded steps may keep, all together
     kv_cache: int
     pages: Mapping[str, int]  # by cache group, the page of zeros included
-    block_size: int
+    cache: CacheConfig
     config: SchedulerConfig
     limit: int | None
     cache_dtype: str = "float32"
+
+    @property
+    def block_size(self) -> int:
+        """Entries a page."""
+        return self.cache.block_size
 
     @property
     def total(self) -> int:
@@ -63,7 +70,9 @@ class MemoryPlan:
         yield self.repacked, "weights repacked by the providers"
         yield self.workspace, f"workspace of a step (max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs})"
         yield self.captured, "recorded steps"
-        cache = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}, block_size {self.block_size}"
+        blocks = self.cache.num_gpu_blocks_override
+        size = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}" if blocks is None else f"num_gpu_blocks_override {blocks}"
+        cache = f"{size}, block_size {self.cache.block_size}"
         yield self.kv_cache, f"KV cache in {self.cache_dtype} ({cache})"
 
     def __str__(self) -> str:
@@ -72,32 +81,43 @@ class MemoryPlan:
 
 
 def plan_memory(
-    needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig, block_size: int, limit: int | str | None = None
+    needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, limit: int | str | None = None
 ) -> MemoryPlan:
-    """Give the cache room for max_num_seqs sequences of max_model_len, or for as many as fit the limit, but at least for one.
+    """Give the cache room for max_num_seqs sequences of max_model_len, or for as many as fit the limit, but at least for one; or the
+    number of pages that is asked for.
 
     Raises OutOfMemoryError with the whole sum, and which option lowers which part, where not even that fits."""
     most = memory_limit(limit)
     workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
     captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
     fixed = needs.weights + needs.repacked + workspace + captured
-    page, each = page_bytes(specs, block_size, needs.cache_dtype), sequence_pages(specs, config, block_size)
-    zeros = sum(page.values())
-    sequence = sum(page[g] * n for g, n in each.items())
-    room = config.max_num_seqs if most is None or not sequence else min(config.max_num_seqs, (most - fixed - zeros) / sequence)
-    share = max(1.0, room)
-    pages = {g: 1 + int(n * share) for g, n in each.items()}
+    page = page_bytes(specs, cache.block_size, needs.cache_dtype)
+    pages = _pages(page, specs, config, cache, None if most is None else most - fixed - sum(page.values()))
     kv = sum(page[g] * n for g, n in pages.items())
-    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, block_size, config, most, needs.cache_dtype)
+    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, cache, config, most, needs.cache_dtype)
     if most is not None and plan.total > most:
-        raise OutOfMemoryError(_refusal(plan, specs, most - fixed - zeros))
+        raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan
 
 
-def sequence_pages(specs: Mapping[Key, Spec], config: SchedulerConfig, block_size: int) -> dict[str, int]:
-    """By cache group, the most pages that one sequence of max_model_len holds at once."""
-    groups = {spec.group: spec for spec in specs.values()}
-    return {g: tables_of(spec, block_size).most(config.max_model_len, config.max_num_batched_tokens) for g, spec in groups.items()}
+def _pages(
+    page: Mapping[str, int], specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, room: int | None
+) -> dict[str, int]:
+    """By cache group, with the page of zeros. `room`: bytes for all others together; None: no limit."""
+    least, most = sequence_pages(specs, config, cache), sequence_pages(specs, config, cache, wanted=True)
+    if (blocks := cache.num_gpu_blocks_override) is not None and least:
+        return {g: max(2, 1 + math.ceil(n * (blocks - 1) / max(least.values()))) for g, n in least.items()}
+    more = {g: most[g] * config.max_num_seqs - n for g, n in least.items()}
+    whole = sum(page[g] * n for g, n in more.items())
+    spare = whole if room is None else min(whole, max(0, room - sum(page[g] * n for g, n in least.items())))
+    return {g: 1 + n + (more[g] * spare // whole if whole else 0) for g, n in least.items()}
+
+
+def sequence_pages(specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, *, wanted: bool = False) -> dict[str, int]:
+    """By cache group, the most pages that one sequence of max_model_len holds at once; `wanted`: with what is worth keeping besides."""
+    rules = {spec.group: rule_of(spec, cache) for spec in specs.values()}
+    tokens, step = config.max_model_len, config.max_num_batched_tokens
+    return {g: rule.wanted(tokens, step) if wanted else rule.most(tokens, step) for g, rule in rules.items()}
 
 
 def memory_limit(limit: int | str | None) -> int | None:
@@ -120,9 +140,10 @@ def gib(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count / (1 << 10):.1f} KiB"
 
 
-def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
-    longest = _longest(specs, plan, room)
+def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, room: int) -> str:
+    longest, widest = _longest(specs, plan, room), _widest(plan, needs)
     hint = f"The largest max_model_len that fits is {longest}" if longest else "No max_model_len is small enough"
+    hint += f"; at this max_model_len, the largest max_num_seqs is {widest}" if widest else "; nor is any max_num_seqs at this length"
     terms = " + ".join(f"{gib(n)} {what}" for n, what in plan.parts())
     return (
         f"with a cache for one sequence of {plan.config.max_model_len} tokens the model needs {gib(plan.total)}, and may have "
@@ -131,11 +152,17 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], room: int) -> str:
     )
 
 
+def _widest(plan: MemoryPlan, needs: Needs) -> int:
+    """The largest max_num_seqs, below the one that was asked for, with which a cache for one sequence fits; 0: none."""
+    over, row = plan.total - (plan.limit or 0), LOGITS * 4 * needs.vocab_size
+    return max(0, plan.config.max_num_seqs - -(-over // row)) if row else 0
+
+
 def _longest(specs: Mapping[Key, Spec], plan: MemoryPlan, room: int) -> int:
     """The largest max_model_len of which one sequence fits in `room` bytes; 0: none."""
-    page, low, high = page_bytes(specs, plan.block_size, plan.cache_dtype), 0, plan.config.max_model_len
+    page, low, high = page_bytes(specs, plan.cache.block_size, plan.cache_dtype), 0, plan.config.max_model_len
     while low < high:
         middle = (low + high + 1) // 2
-        each = {s.group: tables_of(s, plan.block_size).most(middle, plan.config.max_num_batched_tokens) for s in specs.values()}
+        each = {s.group: rule_of(s, plan.cache).most(middle, plan.config.max_num_batched_tokens) for s in specs.values()}
         low, high = (middle, high) if sum(page[g] * n for g, n in each.items()) <= room else (low, middle - 1)
     return low

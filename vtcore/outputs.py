@@ -66,6 +66,7 @@ class RequestOutput:
     finished: bool
     prompt_logprobs: list[Logprobs | None] | None = None  # one a prompt token; the first, which follows nothing, is None
     metrics: Timings = Timings()
+    num_cached_tokens: int | None = None  # of the prompt, that the first sequence found in the cache; None: it has not begun
 
     def json(self) -> dict[str, Any]:
         """As plain data: the first sequence's token_ids, text, finish_reason and stop_reason, with the prompt's ids and the timings."""

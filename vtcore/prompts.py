@@ -14,7 +14,7 @@ from vtcore.text.tokenizer import Tokenizer
 
 Ids = Sequence[int]
 Prompt = str | Mapping[str, Any] | Ids  # a text, {"prompt": text}, {"prompt_token_ids": ids}, or ids
-FORMS = 'a text, a list of token ids, {"prompt": text} or {"prompt_token_ids": ids}'
+FORMS = 'a text, a list of token ids, {"prompt": text} or {"prompt_token_ids": ids}, either with a "cache_salt" or without'
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Parsed:
 
     text: str | None
     token_ids: Any = None
+    cache_salt: Any = None
 
 
 def parse_prompts(prompts: Prompt | Sequence[Prompt]) -> list[Parsed]:
@@ -68,10 +69,11 @@ def render(tokenizer: Tokenizer, messages: Any, tools: Any, chat_template: str |
 
 
 def _from_mapping(prompt: Mapping[str, Any], where: str) -> Parsed:
-    if set(prompt) == {"prompt"} and isinstance(prompt["prompt"], str):
-        return Parsed(prompt["prompt"])
-    if set(prompt) == {"prompt_token_ids"} and (_is_ids(ids := prompt["prompt_token_ids"]) or _is_none(ids)):
-        return Parsed(None, ids)
+    salt, names = prompt.get("cache_salt"), set(prompt) - {"cache_salt"}
+    if names == {"prompt"} and isinstance(prompt["prompt"], str):
+        return Parsed(prompt["prompt"], None, salt)
+    if names == {"prompt_token_ids"} and (_is_ids(ids := prompt["prompt_token_ids"]) or _is_none(ids)):
+        return Parsed(None, ids, salt)
     held = ", ".join(f"{key!r}: {type(value).__name__}" for key, value in prompt.items())
     raise PromptError(f"{where}a mapping with {held[:200] or 'nothing'} is no prompt; give {FORMS}")
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from vtcore.kvcache.chain import Chain
+from vtcore.kvcache.identity import PLAIN, Identity
 from vtcore.outputs import CompletionOutput, Delta, Logprobs, RequestOutput, Timings
 from vtcore.sampling_params import SamplingParams
 from vtcore.stops import StopTexts
@@ -42,6 +44,11 @@ class Request:
     output_token_ids: list[int] = field(default_factory=list)
     num_computed_tokens: int = 0
     num_preemptions: int = 0
+    num_cached_tokens: int | None = None  # that it found in the cache when it began; None: it has not begun
+    chain: Chain | None = None  # the keys of its content; None where the cache keeps nothing
+    arrival: int = 0  # its number in the order of coming
+    begun_before: int = 0  # sequences that had begun when it came
+    overtaken: int = 0  # sequences that have begun since
     status: Status = Status.WAITING
     stop_reason: int | str | None = None
     text: str = ""
@@ -97,8 +104,15 @@ class Request:
     @property
     def wants_all_logits(self) -> bool:
         """Whether logits are wanted of every token that a forward computes, and not of the last one only."""
-        unscored = len(self.submission.prompt_logprobs) < len(self.prompt_token_ids)
-        return self.submission.keep_logits or (self.scores_prompt and unscored)
+        if self.submission.keep_logits:
+            return True
+        return self.scores_prompt and len(self.submission.prompt_logprobs) < len(self.prompt_token_ids)
+
+    @property
+    def reads_cache(self) -> bool:
+        """Whether it may take over what others computed: not where the logits of every token of its prompt are wanted."""
+        asked = self.params.skip_reading_prefix_cache
+        return not (self.wants_all_logits if asked is None else asked or self.wants_all_logits)
 
     @property
     def scores_prompt(self) -> bool:
@@ -137,6 +151,8 @@ class Submission:
     end_ids: frozenset[int] = frozenset()  # of end of sequence; empty under ignore_eos
     bad_words: tuple[tuple[int, ...], ...] = ()
     keep_logits: bool = False
+    priority: int = 0  # the lowest goes first, under the policy of that name
+    identity: Identity = PLAIN
     requests: Sequence[Request] = ()
     deltas: deque[Delta] = field(default_factory=deque)
     prompt_logprobs: list[Logprobs | None] = field(default_factory=lambda: [None])
@@ -169,4 +185,5 @@ class Submission:
             self.finished,
             list(self.prompt_logprobs) if asked else None,
             self.timings(),
+            self.requests[0].num_cached_tokens,
         )

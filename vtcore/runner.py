@@ -61,6 +61,8 @@ class Runner:
 
     def run(self, plan: Plan) -> Forward:
         """Run the model once. Nothing is counted as computed yet: a plan whose forward raised can simply be run again."""
+        for group, source, target in self.kv.copies(s.request for s in plan.scheduled):
+            self.cache.copy(group, source, target)
         wanted = wanted_rows(plan)
         logits, likeliest = self.plans.run(self._arrays(plan, wanted), self._forward)
         return Forward(logits, wanted, likeliest)

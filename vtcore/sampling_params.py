@@ -49,6 +49,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     skip_special_tokens: bool = True
     detokenize: bool = True
+    skip_reading_prefix_cache: bool | None = None  # True: compute the whole prompt anew; None: where prompt_logprobs are asked for
 
     def __post_init__(self) -> None:
         self._numbers()
@@ -56,6 +57,8 @@ class SamplingParams:
         for name in ("ignore_eos", "include_stop_str_in_output", "skip_special_tokens", "detokenize"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ArgumentError(f"{name} is {value!r}; it must be True or False")
+        if self.skip_reading_prefix_cache is not None and not isinstance(self.skip_reading_prefix_cache, bool):
+            raise ArgumentError(f"skip_reading_prefix_cache is {self.skip_reading_prefix_cache!r:.80}; it must be True, False or None")
         self._together()
         if self.greedy:
             self._set(temperature=0.0, top_p=1.0, top_k=0, min_p=0.0)
@@ -115,6 +118,10 @@ class SamplingParams:
             raise ArgumentError(f"n is {self.n} with temperature {self.temperature}: greedy sequences are all equal; raise the temperature")
         if self.stop and not self.detokenize:
             raise ArgumentError("stop needs the text: leave detokenize True, or name stop_token_ids")
+        if self.skip_reading_prefix_cache is False and self.prompt_logprobs is not None:
+            raise ArgumentError(
+                "skip_reading_prefix_cache is False with prompt_logprobs: they need every token of the prompt computed; leave it None"
+            )
         if self.allowed_token_ids is not None and not self.allowed_token_ids:
             raise ArgumentError("allowed_token_ids is empty: no token could be chosen; None allows all")
 

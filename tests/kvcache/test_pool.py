@@ -1,4 +1,4 @@
-"""Pages by number, with counts of holders."""
+"""Pages by number, with counts of holders, and with what the free ones keep."""
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ def test_the_page_of_zeros_is_never_handed_out():
     assert pool.capacity == 4
     assert NULL not in pool.take(4)
     pool.release([NULL])
+    pool.share([NULL])
     assert pool.num_free == 0
 
 
@@ -43,6 +44,8 @@ def test_giving_back_twice_is_our_own_fault():
     pool.release(pages)
     with pytest.raises(AssertionError, match="free already"):
         pool.release(pages)
+    with pytest.raises(AssertionError, match="keeps nothing"):
+        pool.share(pages)
 
 
 def test_a_pool_has_at_least_two_pages():
@@ -50,7 +53,40 @@ def test_a_pool_has_at_least_two_pages():
         PagePool(1)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["take", "share", "release"]), st.integers(0, 6)), max_size=60))
+@pytest.mark.feature("Block-paged KV with refcount and LRU evict")
+def test_what_is_unused_for_longest_is_forgotten_first_and_of_one_sequence_its_tail():
+    pool = PagePool(8)
+    a, b, c, d, e = pool.take(5)
+    for page in (a, b, c):
+        pool.keep(page, bytes([page]))
+    pool.release(reversed([a, b, c]))  # as a sequence ends: c, b, a
+    pool.release([d, e])  # they keep nothing: they go first, the last one given back before the others
+    assert pool.num_cached == 3
+    assert pool.take(4) == [e, d, 6, 7]
+    assert pool.evictions == 0
+    pool.share([c])  # a hit: it leaves the queue
+    pool.release([c])  # and is the youngest now
+    assert pool.take(3) == [b, a, c]
+    assert pool.evictions == 3
+    assert pool.find(bytes([a])) is None
+
+
+def test_the_first_page_with_a_key_is_found():
+    pool = PagePool(4)
+    a, b = pool.take(2)
+    pool.keep(a, b"key")
+    pool.keep(b, b"key")
+    pool.release([a, b])
+    assert pool.find(b"key") == a
+    assert pool.num_cached == 1
+    pool.forget(a)
+    assert pool.find(b"key") is None
+
+
+MOVES = st.lists(st.tuples(st.sampled_from(["take", "share", "release", "keep", "hit"]), st.integers(0, 6)), max_size=80)
+
+
+@given(MOVES)
 def test_no_page_is_lost_or_held_twice(moves):
     pool, held = PagePool(8), []
     for move, n in moves:
@@ -61,5 +97,10 @@ def test_no_page_is_lost_or_held_twice(moves):
             held.append(held[n % len(held)])
         elif move == "release" and held:
             pool.release([held.pop(n % len(held))])
+        elif move == "keep" and held:
+            pool.keep(held[n % len(held)], bytes([n]))
+        elif move == "hit" and (page := pool.find(bytes([n]))) is not None:
+            pool.share([page])
+            held.append(page)
         assert all(pool.holders(p) == held.count(p) for p in range(1, 8))
         assert pool.num_free == 7 - len(set(held))

@@ -33,9 +33,9 @@ def work(plan):
 
 def commit(plan, s):
     """As the engine does: what was planned is computed; whoever is through gets a token, and ends with the last one wanted."""
+    s.commit(plan)
     for part in plan.scheduled:
         r = part.request
-        r.num_computed_tokens = part.end
         if part.end == r.num_tokens:
             r.output_token_ids.append(7)
             if r.num_tokens == r.submission.max_total_tokens:
@@ -68,7 +68,7 @@ def test_those_that_decode_come_before_those_within_their_prompt():
     s.add(sequence("long", 30))
     s.add(sequence("short", 2))
     commit(s.plan(), s)
-    s.running.append(s.waiting.popleft())  # as if it had been admitted beside the long one
+    s.running.append(s.waiting.pop(0))  # as if it had been admitted beside the long one
     s.running[-1].status = Status.RUNNING
     s.kv.allocate_slots(s.running[-1], 0, 2)
     s.running[-1].num_computed_tokens = 1
@@ -124,7 +124,7 @@ def test_after_a_fault_everything_is_computed_again_in_the_old_order():
     s.add(b)
     commit(s.plan(), s)
     s.rewind(s.plan())
-    assert list(s.waiting) == [a, b]
+    assert s.waiting == [a, b]
     assert s.kv.usage == 0
     assert work(s.plan()) == [("a", 0, 7), ("b", 0, 4)]
     assert a.num_preemptions == 0

@@ -82,8 +82,8 @@ def run(choice: Choice, heard: Callable[[Measured], None] = lambda figure: None)
 
 @contextmanager
 def loaded(choice: Choice, length: int, capture: bool = True) -> Iterator[LLM]:
-    """The model, for as long as the block is open."""
-    with LLM(choice.model, max_model_len=length, capture=capture, **choice.keywords()) as llm:
+    """The model, for as long as the block is open. Nothing is taken from the cache: every token that is counted is computed."""
+    with LLM(choice.model, max_model_len=length, capture=capture, enable_prefix_caching=False, **choice.keywords()) as llm:
         yield llm
 
 

@@ -77,8 +77,9 @@ def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) ->
     from vtcore.memory_plan import plan_memory
     from vtcore.rounding import dtype_of
 
+    chosen.cache.suits(model.specs().values())
     needs, config = needs_of(model, providers, dtype_of(chosen.dtype), chosen.capture), scheduler_config(model, chosen)
-    print(f"\nmemory\n{plan_memory(needs, model.specs(), config, chosen.block_size, chosen.memory_limit)}")
+    print(f"\nmemory\n{plan_memory(needs, model.specs(), config, chosen.cache, chosen.memory_limit)}")
 
 
 def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Provider]) -> None:

@@ -22,17 +22,18 @@ Layout = Callable[[str, tuple[int, ...]], Order | None]  # (array's name, its sh
 
 @dataclass(frozen=True)
 class Paged:
-    """One entry for every `every` tokens, in pages; with a window, old pages may be given back. `of`: whose tokens."""
+    """One entry for every `every` tokens, in pages; with a window, or with chunks, old pages may be given back. `of`: whose tokens."""
 
     shapes: Shapes
-    window: int = 0
+    window: int = 0  # a token looks at so many, itself the last of them
     every: int = 1
     of: str = "text"  # or "encoder": then the length is that of the encoder's output
+    chunk: int = 0  # a token looks at those from the last multiple of this on
 
     @property
     def group(self) -> str:
         """Layers whose pages come and go together share a table."""
-        return f"{self.of}/window={self.window}/every={self.every}"
+        return f"{self.of}/window={self.window}/every={self.every}" + (f"/chunk={self.chunk}" if self.chunk else "")
 
     def nbytes(self, page: int, dtype: Any = np.float32) -> int:
         """Bytes of one page of `page` entries."""
@@ -132,6 +133,13 @@ class Cache:
     def nbytes(self) -> int:
         """Bytes of all arrays, once they are all in use."""
         return sum(n * self.pages[g] for g, n in page_bytes(self.specs, self.page, self.dtype).items())
+
+    def copy(self, group: str, source: int, target: int) -> None:
+        """Copy a page (or slot) into another, in every array of a group and in every memory where it is true."""
+        for key, spec in self.specs.items():
+            if spec.group == group:
+                for tensor in self.arrays[key].values():
+                    tensor.storage.copy_row(source, target)
 
     def view(self, layer: int, name: str, groups: Mapping[str, Group]) -> View:
         """What one layer's forward reads and writes."""

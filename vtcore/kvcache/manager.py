@@ -1,65 +1,179 @@
-"""Which pages each sequence holds: one table a cache group, grown before a forward and given back after the last."""
+"""Which pages each sequence holds: one table a cache group, begun from what is found of sequences before, and grown before a forward."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from vtcore.kvcache.cache import Spec
+from vtcore.kvcache.cache import Paged, Spec
+from vtcore.kvcache.chain import Chain
+from vtcore.kvcache.config import CacheConfig
+from vtcore.kvcache.hashing import Hasher
+from vtcore.kvcache.identity import Identity
+from vtcore.kvcache.pages import PageRule
 from vtcore.kvcache.pool import NULL, PagePool
-from vtcore.kvcache.tables import Table, tables_of
+from vtcore.kvcache.states import StateRule
+from vtcore.kvcache.stats import CacheStats, PoolStats
+from vtcore.kvcache.tables import Found, Rule, Table
 
 Array = np.ndarray[Any, Any]
 Key = Hashable  # whatever stands for a sequence
 
 
+@dataclass
+class Held:
+    """One sequence's tables. `room`: so many tokens it may have before a table has anything to do. `due`: a table has something to do
+    after the next forward, whatever that computes."""
+
+    chain: Chain | None
+    tables: dict[str, Table]
+    room: int = 0
+    due: bool = True
+
+
 class KVCacheManager:
     """A pool and the sequences' tables for every group. With a window, pages that fell out of it go back as the sequence grows.
 
-    `pages` counts each group's pages (or slots), the page of zeros among them; `block_size` is entries a page."""
+    `pages` counts each group's pages (or slots), the page of zeros among them. `config` is a CacheConfig, or entries a page: then nothing
+    is found again."""
 
-    def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], block_size: int) -> None:
-        self.block_size = block_size
-        self.groups = {name: tables_of(spec, block_size) for name, spec in groups.items()}
+    def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], config: CacheConfig | int) -> None:
+        self.config = CacheConfig(config, enable_prefix_caching=False) if isinstance(config, int) else config
+        self.groups = {name: rule_of(spec, self.config) for name, spec in groups.items()}
         self.pools = {name: PagePool(pages[name]) for name in groups}
-        self._tables: dict[Key, dict[str, Table]] = {}
+        self._hasher = Hasher(self.config.prefix_caching_hash_algo) if self.config.enable_prefix_caching else None
+        self._held: dict[Key, Held] = {}
+        self._counts = Counter[str]()
+
+    @property
+    def block_size(self) -> int:
+        """Entries a page."""
+        return self.config.block_size
+
+    def chain(self, tokens: Callable[[int, int], list[int]], prompt: int, forks: bool, identity: Identity) -> Chain | None:
+        """The keys of a sequence's content, for whoever keeps them beside it; None where nothing is found again."""
+        return None if self._hasher is None else Chain(self._hasher, self.config.unit, tokens, prompt, forks, identity)
+
+    def lookup(self, chain: Chain | None, limit: int) -> int:
+        """Of how many tokens, up to `limit`, every group has what the ones after them look at."""
+        length, before = 0 if chain is None else chain.below(limit), -1
+        while chain is not None and length != before:
+            before = length
+            for name, rule in self.groups.items():
+                length = rule.longest(chain, length, limit, self.pools[name]) if length else 0
+        return length
+
+    def admit(self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True) -> int | None:
+        """Begin a sequence of `tokens` tokens, of which a step computes at most `longest_step`: the number of tokens, up to `limit`, that
+        it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over."""
+        lengths = sorted({self.lookup(chain, limit) if reads else 0, 0}, reverse=True)
+        for length in lengths:  # what it would only copy or read once takes a page too: at worst it computes everything
+            found = {n: rule.found(chain, length, limit, self.pools[n]) if chain and length else Found() for n, rule in self.groups.items()}
+            if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
+                self._held[key] = Held(chain, {n: rule.table(self.pools[n], found[n]) for n, rule in self.groups.items()})
+                return length
+        return None
+
+    def count(self, asked: int, found: int, *, preempted: bool) -> None:
+        """A sequence that could have found `asked` tokens found so many."""
+        kind = "preempted_" if preempted else ""
+        self._counts[kind + "queries"] += asked
+        self._counts[kind + "hits"] += found
 
     def allocate_slots(self, key: Key, computed: int, new: int) -> bool:
         """Pages for `new` tokens after `computed` ones, in every group or in none: False where a pool has too few."""
-        tables = self._tables.setdefault(key, {name: [] for name in self.groups})
-        for name, group in self.groups.items():
-            self._drop(name, tables[name], group.outdated(tables[name], computed))
-        missing = {name: group.missing(tables[name], computed + new) for name, group in self.groups.items()}
-        if any(n > self.pools[name].num_free for name, n in missing.items()):
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = Held(None, {n: rule.table(self.pools[n]) for n, rule in self.groups.items()})
+        tokens = computed + new
+        if tokens <= held.room:
+            return True
+        for table in held.tables.values():
+            table.drop(computed)
+        if any(table.missing(tokens) > self.pools[name].num_free for name, table in held.tables.items()):
             return False
-        for name, n in missing.items():
-            tables[name] += self.pools[name].take(n)
+        for table in held.tables.values():
+            table.grow(tokens)
+        held.room = min((table.prepare(held.chain, computed, new) for table in held.tables.values()), default=0)
         return True
 
-    def fits(self, tokens: int, longest_step: int) -> bool:
-        """Whether the free pages hold a new sequence of so many tokens, of which a step computes at most `longest_step`."""
-        return all(group.most(tokens, longest_step) <= self.pools[name].num_free for name, group in self.groups.items())
+    def settle(self, key: Key, begin: int, end: int) -> None:
+        """The tokens [begin, end) are computed: from now on others may find what they left."""
+        held = self._held[key]
+        if held.due or (held.chain is not None and held.chain.ends(begin, end)):
+            again = [table.settle(held.chain, begin, end) for table in held.tables.values()]
+            held.due = any(again)
+
+    def copies(self, keys: Iterable[Key]) -> Iterator[tuple[str, int, int]]:
+        """What must be copied before these sequences' next forward: a group's name, from which page, into which."""
+        for key in keys:
+            if (held := self._held[key]).due:
+                yield from ((name, *copy) for name, table in held.tables.items() for copy in table.copies)
 
     def free(self, key: Key) -> None:
         """Give back all that a sequence holds, its last pages first; nothing where it holds none."""
-        for name, table in self._tables.pop(key, {}).items():
-            self.pools[name].release(reversed(table))
+        if (held := self._held.pop(key, None)) is not None:
+            for table in held.tables.values():
+                table.release()
 
-    def read(self, key: Key, name: str, computed: int) -> Table:
+    def forget(self, key: Key, computed: int) -> None:
+        """Nobody knows what the forward after `computed` tokens wrote: nothing of it is found again."""
+        for table in self._held[key].tables.values():
+            table.forget(computed)
+
+    def gain(self, keys: Iterable[Key]) -> dict[str, int]:
+        """By group, the pages that would be free if these sequences gave theirs back."""
+        counts = {name: Counter[int]() for name in self.pools}
+        for key in keys:
+            for name, table in self._held[key].tables.items():
+                counts[name].update(page for page in table.held() if page != NULL)
+        return {name: sum(n == self.pools[name].holders(page) for page, n in counted.items()) for name, counted in counts.items()}
+
+    def tables(self, name: str) -> Iterator[Table]:
+        """Every sequence's table of a group."""
+        yield from (held.tables[name] for held in self._held.values())
+
+    def read(self, key: Key, name: str, computed: int) -> list[int]:
         """The pages of a group that a sequence's forward after `computed` tokens reads."""
-        return self.groups[name].read(self._tables[key][name], computed)
+        return self._held[key].tables[name].read(computed)
 
     def slots(self, key: Key, name: str, computed: int, new: int) -> Array:
         """Where each of `new` tokens after `computed` ones writes: integers [new], -1 for nowhere."""
-        return self.groups[name].slots(self._tables[key][name], computed, new)
+        return self._held[key].tables[name].slots(computed, new)
+
+    def reset(self) -> bool:
+        """Nothing is found any more. Refused, with False, while a sequence holds pages."""
+        if self._held:
+            return False
+        for pool in self.pools.values():
+            pool.forget_all()
+        return True
 
     @property
     def usage(self) -> float:
         """Of the fullest pool, from 0 to 1."""
         return max((pool.usage for pool in self.pools.values()), default=0.0)
 
-    def _drop(self, name: str, table: Table, count: int) -> None:
-        self.pools[name].release(reversed(table[:count]))
-        table[:count] = [NULL] * count
+    def stats(self) -> CacheStats:
+        """What is held, free and kept now, and what was found so far."""
+        pools = {n: PoolStats(p.capacity, p.capacity - p.num_free, p.num_free, p.num_cached, p.evictions) for n, p in self.pools.items()}
+        return CacheStats(pools, self.usage, **self._counts)
+
+    def _fits(self, name: str, found: Found, tokens: int, longest_step: int) -> bool:
+        pool = self.pools[name]
+        pages = [page for page in found.pages if page != NULL]
+        leaving = sum(not pool.holders(page) for page in (*pages, *([] if found.partial is None else [found.partial])))
+        return self.groups[name].most(tokens, longest_step) - len(pages) <= pool.num_free - leaving
+
+
+def rule_of(spec: Spec, config: CacheConfig) -> Rule:
+    """The kind for a spec."""
+    if not isinstance(spec, Paged):
+        return StateRule(config.state_every if config.enable_prefix_caching else 0)
+    if spec.of != "text":
+        raise NotImplementedError(f"pages of {spec.of!r}: only the text's own tokens have pages")
+    return PageRule(spec, config.block_size)

@@ -1,8 +1,8 @@
-"""Pages by number: which are free, and who else holds one that is not."""
+"""Pages by number: who holds each, which are free, and what the free ones still keep."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from vtcore.errors import OutOfMemoryError
@@ -11,14 +11,20 @@ NULL = 0  # the page of zeros: never handed out, never written, named where a po
 
 
 class PagePool:
-    """The pages 1 ... `pages` - 1 of one cache group, with a count of holders each."""
+    """The pages 1 ... `pages` - 1 of one cache group, with a count of holders each, and the keys of what stands in them.
+
+    A page that nobody holds is free, and lies in a queue from whose head pages are taken. One with keys joins at the back, and keeps its
+    content until it is taken: the one unused for longest goes first. One without keys joins at the head."""
 
     def __init__(self, pages: int) -> None:
         if pages < 2:
             raise ValueError(f"a pool has {pages} pages; it needs at least 2, since page 0 is the page of zeros")
         self.pages = pages
-        self._free = deque(range(1, pages))
+        self.evictions = 0  # pages that were taken for something else while they had keys
+        self._free = OrderedDict[int, None].fromkeys(range(1, pages))
         self._holders = [0] * pages
+        self._page_of: dict[bytes, int] = {}
+        self._keys: dict[int, list[bytes]] = {}
 
     @property
     def capacity(self) -> int:
@@ -27,7 +33,13 @@ class PagePool:
 
     @property
     def num_free(self) -> int:
+        """Pages that nobody holds, those that keep something among them."""
         return len(self._free)
+
+    @property
+    def num_cached(self) -> int:
+        """Free pages whose content can still be found."""
+        return sum(page in self._keys for page in self._free)
 
     @property
     def usage(self) -> float:
@@ -35,18 +47,24 @@ class PagePool:
         return 1 - self.num_free / self.capacity
 
     def take(self, count: int) -> list[int]:
-        """Fresh pages, each with one holder: all of them or OutOfMemoryError."""
+        """Fresh pages, each with one holder: all of them or OutOfMemoryError. What they kept is forgotten."""
         if count > self.num_free:
             raise OutOfMemoryError(f"{count} pages are needed; {self.num_free} of {self.capacity} are free")
-        taken = [self._free.popleft() for _ in range(count)]
+        taken = [self._free.popitem(last=False)[0] for _ in range(count)]
         for page in taken:
             self._holders[page] = 1
+            self.evictions += page in self._keys
+            self.forget(page)
         return taken
 
     def share(self, pages: Iterable[int]) -> None:
-        """One more holder for each page."""
+        """One more holder for each page, which somebody holds or a key has found. The page of zeros is passed over."""
         for page in pages:
-            self._holders[self._held(page)] += 1
+            if page == NULL:
+                continue
+            assert self._holders[page] or page in self._keys, f"page {page} is free, and keeps nothing"
+            self._free.pop(page, None)
+            self._holders[page] += 1
 
     def release(self, pages: Iterable[int]) -> None:
         """One holder less for each page; the last one frees it. The page of zeros is nobody's and is passed over."""
@@ -54,11 +72,34 @@ class PagePool:
             if page != NULL:
                 self._holders[self._held(page)] -= 1
                 if not self._holders[page]:
-                    self._free.appendleft(page)  # the next to be taken: its memory is there already, and warm
+                    self._free[page] = None
+                    if page not in self._keys:
+                        self._free.move_to_end(page, last=False)  # the next to be taken: its memory is there already, and warm
 
     def holders(self, page: int) -> int:
         """How many hold a page; 0: it is free."""
         return self._holders[page]
+
+    def keep(self, page: int, key: bytes) -> None:
+        """What a held page contains can be found by a key. The first page with a key is the one that is found."""
+        if self._page_of.setdefault(key, self._held(page)) == page:
+            keys = self._keys.setdefault(page, [])
+            if key not in keys:
+                keys.append(key)
+
+    def find(self, key: bytes) -> int | None:
+        """The page that a key leads to."""
+        return self._page_of.get(key)
+
+    def forget(self, page: int) -> None:
+        """No key leads to a page any more."""
+        for key in self._keys.pop(page, ()):
+            del self._page_of[key]
+
+    def forget_all(self) -> None:
+        """No key leads to any page."""
+        self._keys.clear()
+        self._page_of.clear()
 
     def _held(self, page: int) -> int:
         assert self._holders[page] > 0, f"page {page} is free already"

@@ -1,95 +1,93 @@
-"""What one cache group needs of its pool as a sequence grows: a page for so many tokens, or one slot whatever the length."""
+"""What one cache group needs of its pool as a sequence grows, and what it finds there of sequences before."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from vtcore.kvcache.cache import Paged, Spec
-from vtcore.kvcache.pool import NULL
+from vtcore.kvcache.chain import Chain
+from vtcore.kvcache.pool import PagePool
 
 Array = np.ndarray[Any, Any]
-Table = list[int]  # a sequence's pages by place, NULL where one fell out of the window; or its one slot
+Copy = tuple[int, int]  # from a page into another
 
 
-class Tables(Protocol):
-    """How tables of one group grow, and what a forward reads and writes through them."""
+@dataclass(frozen=True)
+class Found:
+    """What a sequence can take over: `pages` by place, as they are (NULL where none is looked at), and one of which it needs a copy, or
+    which it only reads once."""
 
-    def missing(self, table: Table, tokens: int) -> int:
+    pages: list[int] = field(default_factory=list)
+    partial: int | None = None
+
+
+class Table(Protocol):
+    """One sequence's pages in one group, on its way."""
+
+    copies: list[Copy]  # that the next forward needs
+
+    def missing(self, tokens: int) -> int:
         """Pages to take before the table serves so many tokens."""
         ...
 
-    def outdated(self, table: Table, computed: int) -> int:
-        """How many of the table's first pages no token after `computed` ones will look at."""
+    def grow(self, tokens: int) -> None:
+        """Take them."""
         ...
 
-    def most(self, tokens: int, longest_step: int) -> int:
-        """The most pages that a sequence of so many tokens ever holds at once, computing at most `longest_step` of them in a step."""
+    def drop(self, computed: int) -> None:
+        """Give back what no token after `computed` ones will look at."""
         ...
 
-    def read(self, table: Table, computed: int) -> Table:
+    def prepare(self, chain: Chain | None, computed: int, new: int) -> int:
+        """Before a forward of `new` tokens: how many tokens the sequence may have without anything to do here."""
+        ...
+
+    def settle(self, chain: Chain | None, begin: int, end: int) -> bool:
+        """After the forward of the tokens [begin, end): what they left can be found. True: call it after the next one too."""
+        ...
+
+    def read(self, computed: int) -> list[int]:
         """What a forward after `computed` tokens reads."""
         ...
 
-    def slots(self, table: Table, computed: int, new: int) -> Array:
+    def slots(self, computed: int, new: int) -> Array:
         """Where each of `new` tokens after `computed` ones writes, -1 for nowhere: integers [new]."""
         ...
 
+    def held(self) -> list[int]:
+        """Every page that it holds; the page of zeros may be among them."""
+        ...
 
-class PageTables:
-    """Pages of `size` entries. A slot is page * size + the place in it."""
+    def forget(self, computed: int) -> None:
+        """Nothing that a forward after `computed` tokens may have written is found any more."""
+        ...
 
-    def __init__(self, spec: Paged, size: int) -> None:
-        self.spec, self.size = spec, size
-
-    def missing(self, table: Table, tokens: int) -> int:
-        return max(0, self._pages(tokens) - len(table))
-
-    def outdated(self, table: Table, computed: int) -> int:
-        unseen = max(0, computed - self.spec.window + 1) if self.spec.window else 0
-        return min(len(table), unseen // self.spec.every // self.size)
-
-    def most(self, tokens: int, longest_step: int) -> int:
-        if not self.spec.window:
-            return self._pages(tokens)
-        return min(self._pages(tokens), self._pages(self.spec.window - 1 + longest_step) + 1)
-
-    def read(self, table: Table, computed: int) -> Table:
-        return table
-
-    def slots(self, table: Table, computed: int, new: int) -> Array:
-        every, size = self.spec.every, self.size
-        entries = ((i // every, (i + 1) % every == 0) for i in range(computed, computed + new))
-        return np.array([table[e // size] * size + e % size if full else -1 for e, full in entries])
-
-    def _pages(self, tokens: int) -> int:
-        return -(-tokens // (self.spec.every * self.size))
+    def release(self) -> None:
+        """Give back everything."""
+        ...
 
 
-class StateTables:
-    """One slot a sequence: read before its first new token, written after its last."""
-
-    def missing(self, table: Table, tokens: int) -> int:
-        return 1 - len(table)
-
-    def outdated(self, table: Table, computed: int) -> int:
-        return 0
+class Rule(Protocol):
+    """How one group's tables behave. `chain` holds the keys of a sequence's tokens, of which at least `known` are known."""
 
     def most(self, tokens: int, longest_step: int) -> int:
-        return 1
+        """The most pages that a sequence of so many tokens ever needs at once, computing at most `longest_step` of them in a step."""
+        ...
 
-    def read(self, table: Table, computed: int) -> Table:
-        return table if computed else [NULL]  # a slot that somebody else had holds his state; the one of zeros does not
+    def wanted(self, tokens: int, longest_step: int) -> int:
+        """As `most`, with what it is worth to keep besides."""
+        ...
 
-    def slots(self, table: Table, computed: int, new: int) -> Array:
-        return np.array([-1] * (new - 1) + table)
+    def longest(self, chain: Chain, limit: int, known: int, pool: PagePool) -> int:
+        """The largest length up to `limit` of which the pool has everything that the tokens after it look at."""
+        ...
 
+    def found(self, chain: Chain, length: int, known: int, pool: PagePool) -> Found:
+        """What the pool has for a length that `longest` gave."""
+        ...
 
-def tables_of(spec: Spec, size: int) -> Tables:
-    """The kind for a spec."""
-    if not isinstance(spec, Paged):
-        return StateTables()
-    if spec.of != "text":
-        raise NotImplementedError(f"pages of {spec.of!r}: only the text's own tokens have pages")
-    return PageTables(spec, size)
+    def table(self, pool: PagePool, found: Found | None = None) -> Table:
+        """A sequence's table, with what was found; it holds that from now on."""
+        ...

@@ -86,11 +86,16 @@ class Decoder(Network):
     def caches(self, w: Layer) -> dict[str, Spec]:
         """What a layer keeps between forwards."""
         c = w.config
-        return {"kv": Paged({"k": (c.kv_heads, c.head_dim), "v": (c.kv_heads, c.head_dim)}, c.window or c.chunk)}
+        return {"kv": Paged({"k": (c.kv_heads, c.head_dim), "v": (c.kv_heads, c.head_dim)}, c.window, chunk=0 if c.window else c.chunk)}
 
     def specs(self) -> dict[Key, Spec]:
         """Every layer's caches, for whoever allocates them."""
         return {(w.index, name): spec for w in self.layers for name, spec in self.caches(w).items()}
+
+    @property
+    def rope_grows(self) -> int:
+        """Prompts longer than this give their tokens other angles, so that no other prompt can share their keys; 0: none do."""
+        return min((r.rope.dynamic[1] for r in self.ropes.values() if r.rope.dynamic), default=0)
 
     def uses(self) -> Iterator[tuple[Op, Array]]:
         """Every weight (biases apart) with each op that reads it, for providers that prepare them. Reads from disk what nothing has yet."""

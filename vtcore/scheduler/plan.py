@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vtcore.request import Request
 
 
-@dataclass(frozen=True)
-class Scheduled:
+class Scheduled(NamedTuple):
     """`num_tokens` of a sequence, from `begin`: the first one that is not computed yet."""
 
     request: Request

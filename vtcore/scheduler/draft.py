@@ -1,0 +1,31 @@
+"""A plan while it is made: what is handed out so far, and what was taken back."""
+
+from __future__ import annotations
+
+from vtcore.request import Request
+from vtcore.scheduler.budget import Budget
+from vtcore.scheduler.plan import Plan, Scheduled
+
+
+class Draft:
+    """One step's."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.scheduled: dict[Request, Scheduled] = {}
+        self.preempted: list[Request] = []
+
+    def add(self, request: Request, tokens: int) -> None:
+        """A sequence computes so many."""
+        self.scheduled[request] = Scheduled(request, request.num_computed_tokens, tokens)
+        self.budget.spend(request, tokens)
+
+    def take_back(self, request: Request) -> None:
+        """A sequence is preempted: what it was given is there for others. Call it while the sequence's counts are as they were."""
+        self.preempted.append(request)
+        if (given := self.scheduled.pop(request, None)) is not None:
+            self.budget.spend(request, given.num_tokens, -1)
+
+    def plan(self, waits: str | None) -> Plan:
+        """As it is now."""
+        return Plan(tuple(self.scheduled.values()), tuple(self.preempted), waits)
