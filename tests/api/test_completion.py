@@ -80,3 +80,7 @@ def test_one_bad_prompt_queues_none(ask, llm):
     with pytest.raises(PromptError):
         ask("complete", prompt=[[1, 2], [999999]])
     assert llm.engine.idle
+
+
+def test_a_prompt_is_cut_from_its_front(ask):
+    assert ask("complete", prompt="xyzabc", truncate_prompt_tokens=3)["choices"] == ask("complete", prompt="abc")["choices"]

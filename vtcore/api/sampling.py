@@ -52,6 +52,7 @@ class Sampling(BaseModel):
     allowed_token_ids: Ids | None = None
     bad_words: Texts | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
+    truncate_prompt_tokens: int | None = Field(None, ge=1, description="keep so many of the prompt's last tokens")
     return_token_ids: bool = Field(False, description="add token_ids to choices and prompt_token_ids to the answer")
     return_tokens_as_token_ids: bool = Field(False, description="name tokens in logprobs as token_id:N")
     user: str | None = Field(None, description="accepted, and of no effect")
@@ -61,6 +62,10 @@ class Sampling(BaseModel):
         given = {n: getattr(self, n) for n in _PASSED if getattr(self, n) is not None}
         chosen = {n: defaults[n] for n in GENERATION_CONFIG if n in defaults and n not in given}
         return SamplingParams(**chosen, **given, max_tokens=max_tokens, logprobs=logprobs)
+
+    def shortened(self, ids: list[int]) -> list[int]:
+        """A prompt's ids, cut to truncate_prompt_tokens."""
+        return ids if self.truncate_prompt_tokens is None else ids[-self.truncate_prompt_tokens :]
 
     def check(self) -> None:
         """ApiError 400 for fields that contradict each other."""

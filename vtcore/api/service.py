@@ -43,7 +43,7 @@ class Service:
         text, prefix = await asyncio.to_thread(self.rendered, request)
         prompt = await asyncio.to_thread(self.tokenizer.encode, text, request.add_special_tokens)
         name = f"chatcmpl-{uuid4().hex}"
-        source = await self.client.submit(prompt, params, request_id=name)
+        source = await self.client.submit(request.shortened(prompt), params, request_id=name)
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
 
     async def complete(self, request: CompletionRequest) -> CompletionAnswer:
@@ -52,7 +52,7 @@ class Service:
         self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
-        prompts = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
+        prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params)
         texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
