@@ -17,6 +17,7 @@ from vtcore.cli import (
     cache,
     chat,
     check,
+    check_page,
     doctor,
     explain,
     models,
@@ -44,6 +45,7 @@ COMMANDS = (
     bench,
     bench_op,
     check,
+    check_page,
 )
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 

@@ -11,7 +11,7 @@ from vtcore.cli import options
 if TYPE_CHECKING:
     from vtcore.conformance.record import Record
 
-FORMATS = ("text", "json", "junit", "markdown")
+FORMATS = ("text", "json", "junit", "markdown", "html")
 
 
 def add(commands: Any) -> None:

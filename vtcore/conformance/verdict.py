@@ -42,7 +42,7 @@ class Difference:
     @property
     def relative(self) -> float:
         """The error by the wanted value's magnitude."""
-        return self.error / abs(float(self.want)) if self.want else float(self.error > 0) * np.inf
+        return self.error / abs(float(self.want)) if self.want else np.inf if self.error else 0.0
 
     @property
     def ulps(self) -> float:
@@ -52,7 +52,7 @@ class Difference:
     @property
     def share(self) -> float:
         """The error by its bound: over 1 is wrong; of equal values 0."""
-        return self.error / self.bound if self.bound else float(self.error > 0) * np.inf
+        return self.error / self.bound if self.bound else np.inf if self.error else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: NaN and infinities as text."""

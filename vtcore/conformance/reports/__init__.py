@@ -6,7 +6,7 @@ from importlib import import_module
 
 from vtcore.conformance.record import Record
 
-NAMES = ("text", "json", "junit", "markdown")
+NAMES = ("text", "json", "junit", "markdown", "html")
 
 
 def render(name: str, record: Record) -> str:
