@@ -44,6 +44,7 @@ def models() -> Iterator[str]:
         "What ends in ForConditionalGeneration holds towers for images or sound too; its text model is read, and the rest is set aside.",
         "A golden is a tiny checkpoint with what transformers answers on it: every token must be the same, and every logit within 1e-4",
         "(for Gemma 3n and 4, whose logits transformers itself doesn't repeat more closely, 2e-3), whole, in chunks, and alone.",
+        "Where there is none, the table says what the forward was held against instead: it may be wrong where its description is.",
         "It runs on a provider whose kernels take every op of the goldens' forwards: nothing falls back to a definition.",
         "",
     )

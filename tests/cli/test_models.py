@@ -65,6 +65,14 @@ def test_without_a_golden_nobody_knows(capsys, monkeypatch):
     assert "0 goldens  -" in capsys.readouterr().out
 
 
+def test_what_no_oracle_gates_is_told(capsys):
+    assert main(["models", "KimiK3ForConditionalGeneration"]) == 0
+    assert "goldens      none: held against a forward in NumPy, not against an oracle" in capsys.readouterr().out
+    assert main(["models"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("KimiK3"))
+    assert line.split()[1:] == ["-", "ungated", "-"]
+
+
 def test_an_unknown_name_is_told_the_known_ones(capsys):
     assert main(["models", "GPT9"]) == 2
     assert "no architecture 'GPT9'; there are ApertusForCausalLM" in capsys.readouterr().err

@@ -12,6 +12,7 @@ ALIASES = {  # names for an architecture that is recorded under another
 }  # fmt: skip
 WRAPPED = ("Qwen2_5_VL", "Qwen3VL", "Qwen3_5", "Qwen3_5Moe", "Voxtral", "Idefics3", "Mistral3", "InternVL", "Kimi_K25", "KimiK25")
 ALIASES |= {f"{n}ForConditionalGeneration" for n in WRAPPED}
+UNGATED = {"KimiK3ForConditionalGeneration": "no oracle knows it: tests/models/test_kimi_k3.py has a witness"}
 ALL = goldens()
 GOLDENS = [g for g in ALL if g.architecture in ARCHITECTURES]
 EXACT = [g for g in GOLDENS if g.dtype == "float32"]

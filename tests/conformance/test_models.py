@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.conformance.gated import ALIASES, EXACT, GOLDENS, ONE_EACH, golden_of, name_of
+from tests.conformance.gated import ALIASES, EXACT, GOLDENS, ONE_EACH, UNGATED, golden_of, name_of
 from tests.conformance.test_rules import assert_same_bits
 from vtcore.conformance.gate import Outcome, Way, answer, judge, load
 from vtcore.formats.checkpoint import open_checkpoint
@@ -45,7 +45,8 @@ def test_the_definitions_give_the_same_bits_each_way(golden):
 def test_every_registered_architecture_has_a_golden():
     ours = {name: cls for name, cls in ARCHITECTURES.items() if cls.__module__.startswith("vtcore.models")}
     recorded = {g.architecture for g in GOLDENS}
-    assert set(ours) - recorded == ALIASES
+    assert set(ours) - recorded == ALIASES | UNGATED.keys()
+    assert {name for name, cls in ours.items() if cls.ungated} == UNGATED.keys()
     assert {ours[n] for n in ALIASES} <= {ours[n] for n in recorded}
 
 

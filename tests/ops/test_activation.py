@@ -18,6 +18,7 @@ from vtcore.ops import (
     relu_squared,
     silu,
     silu_mul,
+    situ_mul,
     swiglu_oai,
     xielu,
 )
@@ -112,3 +113,12 @@ def test_xielu_keeps_small_values():
     """exp(x) - 1 - x is x^2 / 2 there, and nothing of it may be lost."""
     x = np.float32([-1e-2, -1e-4])
     within_one_ulp(xielu(x, *numbers(1, 2, 0, 0)), [2 * (v**2 / 2 + v**3 / 6 + v**4 / 24 + v**5 / 120) for v in map(float, x)])
+
+
+@pytest.mark.parametrize(("alpha", "limit"), [(4.0, 25.0), (1.0, 2.0), (4.0, math.inf)])
+def test_situ_keeps_both_factors_within_bounds(alpha, limit):
+    up = GRID[::-1].copy()
+    bounded = [float(u) if math.isinf(limit) else limit * math.tanh(float(u) / limit) for u in up]
+    want = [alpha * math.tanh(float(g) / alpha) * sigmoid(float(g)) * u for g, u in zip(GRID, bounded, strict=True)]
+    within_one_ulp(situ_mul(GRID, up, alpha, limit), want)
+    assert abs(situ_mul(np.float32([90]), np.float32([1e6]), 4.0, 25.0)[0] - 100) < 1e-3

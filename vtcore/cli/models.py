@@ -57,6 +57,12 @@ class Entry:
     goldens: tuple[str, ...]
     module: str
     about: str
+    ungated: str = ""
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Its goldens, or what stands in for them."""
+        return self.goldens or ((self.ungated,) if self.ungated else ())
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -78,10 +84,11 @@ class Row:
 
     def text(self, whole: bool = False) -> str:
         """A line; or, whole, a few of them."""
-        e, count = self.entry, f"{len(self.entry.goldens)} golden{'s' * (len(self.entry.goldens) != 1)}"
+        e = self.entry
+        count = f"{len(e.goldens)} golden{'s' * (len(e.goldens) != 1)}" if e.goldens or not e.ungated else "ungated"
         if not whole:
             return f"{', '.join(e.names):66} {', '.join(e.gguf) or '-':14} {count:10} {', '.join(self.runs_on) or '-'}"
-        parts = {"config.json": e.names, "GGUF": e.gguf, "formats": e.formats, "goldens": e.goldens}
+        parts = {"config.json": e.names, "GGUF": e.gguf, "formats": e.formats, "goldens": e.gates}
         parts |= {"runs on": self._said() if e.goldens else ("not known without a golden: `vtcore explain` tells it of a checkpoint",)}
         return "\n".join([e.about, *(f"{n:12} {', '.join(v) or '-'}" for n, v in (parts | {"in": (e.module,)}).items())])
 
@@ -91,7 +98,7 @@ class Row:
     def markdown(self) -> str:
         """A row of the table."""
         e = self.entry
-        parts = (e.names, e.gguf, e.goldens, self.runs_on, (e.module.rpartition(".")[2] + ".py",), (e.about,))
+        parts = (e.names, e.gguf, e.gates, self.runs_on, (e.module.rpartition(".")[2] + ".py",), (e.about,))
         return f"| {' | '.join(', '.join(p) or '-' for p in parts)} |"
 
 
@@ -104,7 +111,7 @@ def listed() -> Iterator[Entry]:
     for cls in classes:
         names, gguf = (tuple(n for n, c in table.items() if c is cls) for table in (ARCHITECTURES, GGUF_ARCHITECTURES))
         gated = (n for n, g in recorded().items() if g.architecture in names and not cls.refused(g.config))
-        yield Entry(names, gguf or tuple(n for c, n in GUESTS.items() if c is cls), tuple(gated), cls.__module__, about(cls))
+        yield Entry(names, gguf or tuple(n for c, n in GUESTS.items() if c is cls), tuple(gated), cls.__module__, about(cls), cls.ungated)
 
 
 def row(entry: Entry, providers: Sequence[Provider]) -> Row:

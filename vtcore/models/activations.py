@@ -23,4 +23,4 @@ PLAIN: dict[str, Op] = {
     "relu": relu,
     "relu2": relu_squared,
 }
-ACTIVATIONS = frozenset(GATES) | frozenset(PLAIN) | {"xielu"}
+ACTIVATIONS = frozenset(GATES) | frozenset(PLAIN) | {"xielu", "situ"}

@@ -62,7 +62,14 @@ class KimiLinear(DeepseekV3):
         d, state = w.config.linear_head_dim, step.view(w, "delta")
         walk, parts = step.walk(state), (("q", w.q_proj, w.conv_q), ("k", w.k_proj, w.conv_k), ("v", w.v_proj, w.conv_v))
         q, k, v = (heads(causal_conv(project(x), conv.weight, conv.bias, state[n], *walk), d) for n, project, conv in parts)
-        decay = mul(heads(time_step(w.f_b_proj(w.f_a_proj(x)), w.dt_bias), d), w.rate)
-        out = gated_delta(scale(l2_norm(q), d**-0.5), l2_norm(k), v, decay, sigmoid(w.b_proj(x)), state["matrix"], *walk)
-        gate = heads(w.g_b_proj(w.g_a_proj(x)), d)
-        return w.o_proj(flat(sigmoid_mul(rms_norm(out, w.o_norm.weight, w.config.eps), gate)))
+        beta, decay = sigmoid(w.b_proj(x)), self.decay(w, heads(w.f_b_proj(w.f_a_proj(x)), d))
+        out = gated_delta(scale(l2_norm(q), d**-0.5), l2_norm(k), v, decay, beta, state["matrix"], *walk)
+        return w.o_proj(flat(sigmoid_mul(rms_norm(out, w.o_norm.weight, w.config.eps), heads(self.opening(w, x), d))))
+
+    def decay(self, w: Layer, x: Array) -> Array:
+        """How much each channel of a head forgets, as a logarithm: [T, heads, head_dim]."""
+        return mul(heads(time_step(flat(x), w.dt_bias), x.shape[2]), w.rate)
+
+    def opening(self, w: Layer, x: Array) -> Array:
+        """How much of what a delta net found passes, before the sigmoid."""
+        return w.g_b_proj(w.g_a_proj(x))

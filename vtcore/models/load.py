@@ -79,9 +79,9 @@ def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded
     names = raw.get("architectures")
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise ConfigError(f"{file}: architectures is {names!r:.80}; it must be a list of class names")
+    raw = text_config(raw, file)
     if method := Fields(raw, file).mapping("quantization_config").get("quant_method"):
         raise ConfigError(f"{file}: quantization_config.quant_method is {method!r}; dense safetensors and GGUF can be read")
-    raw = text_config(raw, file)
     cls = _decoder(find(names, ARCHITECTURES), raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
     dialect = _bare(unwrapped(Dialect(cls.top, cls.names, cls.prefix), raw, checkpoint.tensors), checkpoint.tensors)

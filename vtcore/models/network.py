@@ -24,6 +24,7 @@ class Network:
     defaults: ClassVar[Json] = {}  # what config.json leaves out when it has this value
     words: ClassVar[Mapping[str, str]] = {}  # a family's own keys of config.json, and what others call the same
     only: ClassVar[Json] = {}  # keys of which this forward knows one value
+    ungated: ClassVar[str] = ""  # where there is no golden: what it was held against instead
 
     @classmethod
     def refused(cls, raw: Json) -> str | None:

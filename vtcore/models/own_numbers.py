@@ -5,7 +5,7 @@ from vtcore.models.fields import Fields
 
 NUMBERS = (
     "embedding_multiplier", "residual_multiplier", "logits_scaling", "attention_multiplier", "query_pre_attn_scalar", "logit_scale",
-    "alibi_bias_max", "routed_scaling_factor", "hc_eps", "swiglu_limit",
+    "alibi_bias_max", "routed_scaling_factor", "hc_eps", "swiglu_limit", "activation_situ_beta", "activation_situ_linear_beta",
 )  # fmt: skip
 INTEGERS = (
     "intermediate_size", "no_rope_layer_interval", "word_embed_proj_dim", "global_head_dim", "num_global_key_value_heads",
@@ -13,6 +13,7 @@ INTEGERS = (
     "moe_intermediate_size", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
     "index_topk", "index_n_heads", "index_head_dim",
     "o_groups", "o_lora_rank", "hc_mult", "hc_sinkhorn_iters", "altup_num_inputs", "vocab_size_per_layer_input",
+    "attn_res_block_size", "routed_expert_hidden_size",
 )  # fmt: skip
 STATES = (
     "mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_num_heads", "mamba_head_dim", "n_groups",

@@ -11,6 +11,7 @@ from vtcore.ops.activation import (
     relu_squared,
     silu,
     silu_mul,
+    situ_mul,
     softplus,
     swiglu_oai,
     xielu,
@@ -47,6 +48,6 @@ __all__ = [
     "gelu_erf_mul", "gelu_mul", "gelu_tanh", "hyper_head", "hyper_in", "hyper_out", "l2_norm", "layer_norm", "linear",
     "linear_q8", "log_softmax", "look_up", "match_level", "mix_streams", "mul", "over_bar", "paged_attention", "per_head",
     "place", "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm",
-    "rope_angles", "rotate", "route", "route_sparse", "scale", "selective_scan", "sigmoid", "sigmoid_mul", "silu", "silu_mul",
+    "rope_angles", "rotate", "route", "route_sparse", "scale", "selective_scan", "sigmoid", "sigmoid_mul", "silu", "silu_mul", "situ_mul",
     "softcap", "softmax", "softplus", "swiglu_oai", "time_step", "top_k", "write_pages", "xielu",
 ]  # fmt: skip

@@ -158,6 +158,34 @@ def swiglu_oai(gate: Array, up: Array, alpha: float, limit: float) -> Array:
     return narrow(g * sigmoid(alpha * g) * (u + 1))
 
 
+def _situ_samples(rng: np.random.Generator) -> Iterator[Call]:
+    for i, call in enumerate(_gated(rng)):
+        yield call | ({"alpha": 4.0, "limit": 25.0}, {"alpha": 1.0})[i % 2]
+    yield {"gate": normal(rng, 4, 64, magnitude=8), "up": normal(rng, 4, 64, magnitude=8), "alpha": 2.0, "limit": 3.0}
+
+
+def _situ_errors() -> Iterator[tuple[Call, str]]:
+    for call, words in _gated_errors():
+        yield call | {"alpha": 4.0}, words
+    yield {"gate": ones(2), "up": ones(2), "alpha": 0.0}, "alpha is 0.0; it must be over 0"
+    yield {"gate": ones(2), "up": ones(2), "alpha": 4.0, "limit": -1.0}, "limit is -1.0; it must be over 0"
+
+
+@op(
+    "gate[...], up[...] -> [...]",
+    samples=_situ_samples,
+    errors=_situ_errors,
+    tolerance=CURVE,
+    check=lambda alpha, limit, **_: positive(alpha=alpha, limit=limit),
+)
+def situ_mul(gate: Array, up: Array, alpha: float, limit: float = math.inf) -> Array:
+    """alpha * tanh(gate / alpha) * sigmoid(gate) * (limit * tanh(up / limit)): SwiGLU, both factors kept within smooth bounds.
+
+    gate and up [...]; without a limit up stays as it is. Kimi K3, 2026."""
+    g, u = wide(gate), wide(up)
+    return narrow(alpha * np.tanh(g / alpha) * sigmoid(g) * (u if math.isinf(limit) else limit * np.tanh(u / limit)))
+
+
 def _xielu_samples(rng: np.random.Generator) -> Iterator[Call]:
     for i, call in enumerate(_values(rng)):
         numbers = ((0.8, 1.3, 0.5, -1e-6), (0.1, 4.0, 0.0, 0.0), (2.5, 0.6, 1.0, -0.25))[i % 3]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.op import Array, Call, Tolerance, op
-from vtcore.ops.activation import gelu_mul, relu_squared, silu_mul, swiglu_oai
+from vtcore.ops.activation import gelu_mul, relu_squared, silu_mul, situ_mul, swiglu_oai
 from vtcore.ops.exact import narrow, wide
 from vtcore.ops.inputs import blocks, cut, ints, normal, ones, sixteen
 from vtcore.ops.linear import linear, linear_q8
@@ -17,7 +17,7 @@ from vtcore.ops.rules import first, inside, positive, unless
 from vtcore.quant.blocks import FORMATS, BlockFormat, Blocks
 
 Stack = Array | Sequence[Array]  # E matrices: [E, N, K], or one by one
-ACTS = ("silu", "gelu", "oai", "relu2")
+ACTS = ("silu", "gelu", "oai", "situ", "relu2")
 SIGNATURE = (
     "x[T K], weights[T k], ids[T k]:i, gate[N K]*:w?, up[N K]*:w, down[M N]*:w, gate_bias[E N]?, up_bias[E N]?, down_bias[E M]? -> [T M]"
 )
@@ -64,6 +64,8 @@ def _samples(rng: np.random.Generator) -> Iterator[Call]:
     yield call | {"limit": 0.5}
     yield call | {"act": "oai", "limit": 1.5} | _biases(rng, 4, 24, 40)
     yield call | {"act": "oai", "alpha": 1.0, "limit": 7.0}
+    yield call | {"act": "situ", "alpha": 1.0, "limit": 2.0}
+    yield call | {"act": "situ", "alpha": 4.0}
     yield call | {"x": cut(call["x"]), "weights": cut(call["weights"]), "up": [cut(m) for m in call["up"]]}
     yield call | {"up": call["up"].astype(np.float16), "down": call["down"].astype(np.float16)}
     yield from sixteen(call | _biases(rng, 4, 24, 40))
@@ -88,7 +90,7 @@ def _errors() -> Iterator[tuple[Call, str]]:
     yield good | {"down": ones(3, 6, 5)}, "axis N of down"
     yield good | {"down": ones(2, 6, 4)}, "gate has 3 experts, up 3, down 2; they must be as many"
     yield good | {"up_bias": ones(2, 4)}, "up_bias has 2 rows; it must have one for each of 3 experts"
-    yield good | {"act": "tanh"}, "act is 'tanh'; it must be silu, gelu, oai or relu2"
+    yield good | {"act": "tanh"}, "act is 'tanh'; it must be silu, gelu, oai, situ or relu2"
     yield good | {"act": "relu2"}, "act is relu2, which has no gate"
     yield good | {"gate": None}, "act is silu, which needs a gate"
     yield good | {"limit": 0.0}, "limit is 0.0; it must be over 0"
@@ -109,7 +111,7 @@ def _rules(
     ]
     shown = ", ".join(f"{n} has {v} experts" if i == 0 else f"{n} {v}" for i, (n, v) in enumerate(counts.items()))
     return first(
-        unless(act in ACTS, f"act is {act!r}; it must be silu, gelu, oai or relu2"),
+        unless(act in ACTS, f"act is {act!r}; it must be silu, gelu, oai, situ or relu2"),
         unless((act == "relu2") == (gate is None), f"act is {act}, which {'has no gate' if act == 'relu2' else 'needs a gate'}"),
         unless(each > 0 and set(counts.values()) == {each}, f"{shown}; they must be as many, and at least one"),
         *rows,
@@ -133,8 +135,8 @@ def experts(
 
     x [T K]; weights and ids [T k] as `route` gives them. gate, up, down: each E matrices [N K], [N K], [M N], dense or quantised, as one
     array with an axis more in front or as a list; gate_bias, up_bias [E N], down_bias [E M].
-    act: silu and gelu (tanh form), act(gate) * up; oai, swiglu_oai with alpha; relu2, relu(up)^2, without a gate. limit: as in silu_mul and
-    swiglu_oai. weigh_input: the weight multiplies x instead of the result (Llama 4).
+    act: silu and gelu (tanh form), act(gate) * up; oai and situ, swiglu_oai and situ_mul with alpha; relu2, relu(up)^2, without a gate.
+    limit: as in silu_mul, swiglu_oai and situ_mul. weigh_input: the weight multiplies x instead of the result (Llama 4).
     Each product, activation and weighted x is rounded to float32, and so is the sum, once. Shazeer and others, 2017; gpt-oss, 2025."""
     mats, biases = (gate, up, down), (gate_bias, up_bias, down_bias)
     return _mix(linear.reference, x, weights, ids, mats, biases, act, alpha, limit, weigh_input)
@@ -216,8 +218,13 @@ def _activated(inner: Sequence[Any], act: str, alpha: float, limit: float) -> Ar
     gate, up = inner
     if act == "relu2":
         return np.asarray(relu_squared.reference(up))
-    join = {"silu": lambda: silu_mul.reference(gate, up, limit), "gelu": lambda: gelu_mul.reference(gate, up)}
-    return np.asarray(join.get(act, lambda: swiglu_oai.reference(gate, up, alpha, limit))())
+    join = {
+        "silu": lambda: silu_mul.reference(gate, up, limit),
+        "gelu": lambda: gelu_mul.reference(gate, up),
+        "situ": lambda: situ_mul.reference(gate, up, alpha, limit),
+        "oai": lambda: swiglu_oai.reference(gate, up, alpha, limit),
+    }
+    return np.asarray(join[act]())
 
 
 def _summed(y: Array, weights: Array | None) -> Array:

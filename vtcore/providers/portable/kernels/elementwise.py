@@ -49,6 +49,10 @@ def _swiglu_oai(k: Lanes, g: Val, u: Val, alpha: Val, limit: Val) -> Val:
     return g * maths.sigmoid(k, g * alpha) * (_within(k, u, limit) + 1.0)
 
 
+def _situ(k: Lanes, g: Val, alpha: Val) -> Val:
+    return maths.tanh(k, g / alpha) * alpha * maths.sigmoid(k, g)
+
+
 # name -> f(k, x, a, b) and f(k, x, y, a, b): registers of x and y, and of the call's numbers
 ONE: dict[str, Callable[..., Val]] = {
     "scale": lambda k, x, a, b: x * a,
@@ -71,6 +75,8 @@ TWO: dict[str, Callable[..., Val]] = {
     "gelu_erf_mul": lambda k, x, y, a, b: _gelu(k, x) * y,
     "quick_gelu_mul": lambda k, x, y, a, b: x * maths.sigmoid(k, x * 1.702) * y,
     "swiglu_oai": lambda k, x, y, a, b: _swiglu_oai(k, x, y, a, b),
+    "situ_mul": lambda k, x, y, a, b: _situ(k, x, a) * (maths.tanh(k, y / b) * b),
+    "situ_mul_plain": lambda k, x, y, a, b: _situ(k, x, a) * y,
 }
 COST = {"add": 1, "mul": 1, "scale": 1, "relu": 1, "relu_squared": 1}  # work of an element; of the others, about 4
 
@@ -169,6 +175,15 @@ def register(p: Portable) -> None:
     @p.kernel(ops.swiglu_oai, declines=lambda gate, up, alpha, limit: not_float(gate=gate, up=up))
     def swiglu_oai(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor:
         return apply_two(p, "swiglu_oai", gate, up, alpha, limit)
+
+    @p.kernel(ops.situ_mul, declines=lambda gate, up, alpha, limit: not_float(gate=gate, up=up))
+    def situ_mul(gate: Tensor, up: Tensor, alpha: float, limit: float) -> Tensor:
+        return apply_two(p, situ_formula(limit), gate, up, alpha, limit)
+
+
+def situ_formula(limit: float) -> str:
+    """Without a limit up stays as it is."""
+    return "situ_mul_plain" if math.isinf(limit) else "situ_mul"
 
 
 def _register_one(p: Portable, name: str) -> None:

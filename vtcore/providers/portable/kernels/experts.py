@@ -15,7 +15,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import contiguous_integers, dtype_of, float32_rows, kept, not_float, not_integer
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.jit import Static, kernel
-from vtcore.providers.portable.kernels.elementwise import apply_one, apply_two
+from vtcore.providers.portable.kernels.elementwise import apply_one, apply_two, situ_formula
 from vtcore.providers.portable.kernels.linear import block_sums, dense_sums, steps_of, sums_of
 from vtcore.providers.portable.kernels.linear_q8 import round_all, rounded_sums
 from vtcore.providers.portable.kernels.tiles import Output, readable_bias
@@ -192,8 +192,8 @@ def mix(
         inner = apply_one(p, "relu_squared", up)
     else:
         gate = multiply(p, rounded, x, stacks[0], biases[0], plan)
-        a, b = {"silu": (limit, 0.0), "gelu": (0.0, 0.0), "oai": (alpha, limit)}[act]
-        inner = apply_two(p, FORMULAS[act], gate, up, a, b)
+        a, b = {"silu": (limit, 0.0), "gelu": (0.0, 0.0)}.get(act, (alpha, limit))
+        inner = apply_two(p, FORMULAS.get(act) or situ_formula(limit), gate, up, a, b)
     y = multiply(p, rounded, inner, stacks[2], biases[2], plan)
     p.launch(combined, [y, weights, k, out.shape[1], tokens, out], y.size, weighted=not weigh_input)
     return out
