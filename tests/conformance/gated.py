@@ -7,7 +7,7 @@ load_all()
 ALIASES = {  # names for an architecture that is recorded under another
     "Ernie4_5_ForCausalLM", "Ernie4_5_MoEForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration",
     "Gemma3nForConditionalGeneration", "Llama4ForConditionalGeneration",
-    "MPTForCausalLM", "PhiMoEForCausalLM",
+    "MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM", "MPTForCausalLM", "PhiMoEForCausalLM",
     "StableLMEpochForCausalLM", "YiForCausalLM",
 }  # fmt: skip
 WRAPPED = ("Qwen2_5_VL", "Qwen3VL", "Qwen3_5", "Qwen3_5Moe", "Voxtral", "Idefics3", "Mistral3", "InternVL", "Kimi_K25", "KimiK25")
