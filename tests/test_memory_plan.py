@@ -64,6 +64,20 @@ def test_the_refusal_has_every_part_and_what_lowers_it():
         plan_memory(NEEDS, SPECS, CONFIG, CACHE, 100)
 
 
+def test_weights_that_do_not_fit_are_planned_layer_by_layer():
+    weights = 10**6
+    needs = replace(NEEDS, weights=weights, repacked=weights, largest=1000, captures=True)
+    plan = plan_memory(needs, SPECS, CONFIG, CACHE, 2 * weights - 1)
+    assert (plan.streamed, plan.weights, plan.repacked, plan.captured) == (weights, 1000, 1000, 0)
+    assert plan.total < weights
+    assert "weights of the largest layer: one at a time, in each step, 976.6 KiB in all" in str(plan)
+    assert "each step reads and repacks them layer by layer" in plan.slowly
+    assert plan_memory(needs, SPECS, CONFIG, CACHE, 4 * weights).streamed == 0
+    assert plan_memory(replace(needs, repacked=0), SPECS, CONFIG, CACHE, weights - 1).repacked == 0
+    with pytest.raises(OutOfMemoryError, match="weights, as stored"):
+        plan_memory(replace(needs, largest=0), SPECS, CONFIG, CACHE, 2 * weights - 1)
+
+
 def test_recorded_steps_get_a_sixteenth_of_a_limit_at_most():
     captures = replace(NEEDS, captures=True)
     assert plan_memory(NEEDS, SPECS, CONFIG, CACHE, "1GiB").captured == 0

@@ -138,19 +138,28 @@ def _around(
     needs = needs_of(model, providers, dtype, options.capture)
     options.cache.suits(model.specs().values())
     plan = plan_memory(needs, model.specs(), config, options.cache, options.memory_limit)
+    if plan.streamed:
+        model.streamed = True
+        model.weights.notes[plan.slowly] = None
+    else:
+        prepare(model, providers, needs.weights, progress)
+    dispatcher = Dispatcher(providers, strict=options.strict)
+    forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
+    cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
+    plans = Plans(dispatcher if needs.captures and not plan.streamed else None, plan.captured)
+    kv = KVCacheManager(cache.groups, cache.pages, options.cache)
+    intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)
+    return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
+
+
+def prepare(model: Decoder, providers: Sequence[Provider], nbytes: int, progress: Progress) -> None:
+    """Let each provider repack each weight."""
     done = 0
     for op, weight in model.uses():
         for provider in providers:
             provider.prepare(op, weight)
-        done = min(done + weight.nbytes, needs.weights)
-        progress("preparing weights", done, needs.weights)
-    dispatcher = Dispatcher(providers, strict=options.strict)
-    forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
-    cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
-    plans = Plans(dispatcher if needs.captures else None, plan.captured)
-    kv = KVCacheManager(cache.groups, cache.pages, options.cache)
-    intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)
-    return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
+        done = min(done + weight.nbytes, nbytes)
+        progress("preparing weights", done, nbytes)
 
 
 def find_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
@@ -205,7 +214,8 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
     repacks = any(type(p).prepare is not Provider.prepare for p in providers)
     captures = capture and dtype is None and any(p.records for p in providers)
     kept = "float16" if model.weights.numerics == "fast" else "float32"  # as llama.cpp keeps keys and values
-    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept)
+    largest = -(-weights * seen.largest // max(1, seen.weight_bytes))
+    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept, largest)
 
 
 def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:

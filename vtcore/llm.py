@@ -40,6 +40,7 @@ class LLM:
     block_size: tokens a page of the KV cache. max_num_seqs, max_num_batched_tokens: sequences at once, tokens of one forward.
     serving: options of the cache and the scheduler, by vLLM's names: see docs/scheduling.md.
     memory_limit: bytes, or a text such as "4GiB", for weights, workspace and cache together (None: nine tenths of what is available).
+    Weights that can't stay in it are read from their files layer by layer in each step: slowly, as `notes` says.
     progress: called with what is being done (fetching, preparing weights), bytes so far and bytes in all.
 
     Raises ArgumentError for an option that isn't one, CheckpointError for a broken model, OutOfMemoryError before anything is allocated.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vtcore.available import available_memory
@@ -25,7 +25,8 @@ LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
 @dataclass(frozen=True)
 class Needs:
     """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load. `captures`: whether
-    steps are recorded. `cache_dtype`: of keys and values."""
+    steps are recorded. `cache_dtype`: of keys and values. `largest`: weights of the largest layer; 0: they can't be read layer by layer.
+    `streamed`: weights that are read anew in each step, of which then only the largest layer counts; 0: they all stay."""
 
     weights: int
     repacked: int
@@ -33,6 +34,13 @@ class Needs:
     vocab_size: int
     captures: bool = False
     cache_dtype: str = "float32"
+    largest: int = 0
+    streamed: int = 0
+
+    def layer_by_layer(self) -> Needs:
+        """The same where no more than one layer's weights are in memory. No step is recorded then: it would hold on to them all."""
+        repacked = self.largest if self.repacked else 0
+        return replace(self, weights=self.largest, repacked=repacked, captures=False, streamed=self.weights)
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class MemoryPlan:
     config: SchedulerConfig
     limit: int | None
     cache_dtype: str = "float32"
+    streamed: int = 0  # weights that each step reads anew; 0: all stay in memory
 
     @property
     def block_size(self) -> int:
@@ -59,6 +68,14 @@ class MemoryPlan:
     def total(self) -> int:
         return self.weights + self.repacked + self.workspace + self.captured + self.kv_cache
 
+    @property
+    def slowly(self) -> str:
+        """What to tell of weights that don't stay."""
+        return (
+            f"the weights take {gib(self.streamed)}, and may not stay in {gib(self.limit or 0)}: each step reads and repacks them layer by "
+            "layer, and takes as long as that"
+        )
+
     def json(self) -> dict[str, Any]:
         """As plain data."""
         return {**asdict(self), "pages": dict(self.pages), "total": self.total}
@@ -66,8 +83,9 @@ class MemoryPlan:
     def parts(self) -> Iterator[tuple[int, str]]:
         """Each part with what it is, and the options that it follows from."""
         c = self.config
-        yield self.weights, "weights, as stored"
-        yield self.repacked, "weights repacked by the providers"
+        which = f"of the largest layer: one at a time, in each step, {gib(self.streamed)} in all" if self.streamed else ""
+        yield self.weights, f"weights {which}" if which else "weights, as stored"
+        yield self.repacked, f"weights repacked by the providers{', of that layer' * bool(which)}"
         yield self.workspace, f"workspace of a step (max_num_batched_tokens {c.max_num_batched_tokens}, max_num_seqs {c.max_num_seqs})"
         yield self.captured, "recorded steps"
         blocks = self.cache.num_gpu_blocks_override
@@ -86,15 +104,18 @@ def plan_memory(
     """Give the cache room for max_num_seqs sequences of max_model_len, or for as many as fit the limit, but at least for one; or the
     number of pages that is asked for.
 
+    Where not even weights and their repacked forms fit, they are planned to be read layer by layer in each step.
     Raises OutOfMemoryError with the whole sum, and which option lowers which part, where not even that fits."""
     most = memory_limit(limit)
+    if most is not None and needs.largest and needs.weights + needs.repacked > most:
+        needs = needs.layer_by_layer()
     workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
     captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
     fixed = needs.weights + needs.repacked + workspace + captured
     page = page_bytes(specs, cache.block_size, needs.cache_dtype)
     pages = _pages(page, specs, config, cache, None if most is None else most - fixed - sum(page.values()))
     kv = sum(page[g] * n for g, n in pages.items())
-    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, cache, config, most, needs.cache_dtype)
+    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, cache, config, most, needs.cache_dtype, needs.streamed)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan

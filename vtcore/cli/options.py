@@ -27,7 +27,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="round where an engine of this dtype rounds")
     group.add_argument("--threads", type=positive, metavar="N", help="threads to compute with (default: all that the process may use)")
     group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
-    group.add_argument("--memory-limit", metavar="SIZE", help="refuse to load beyond this, such as 800M or 4G")
+    group.add_argument("--memory-limit", metavar="SIZE", help="such as 800M or 4G: weights beyond it are read layer by layer, slowly")
 
 
 def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:

@@ -61,7 +61,7 @@ class Decoder(Network):
         survey: Survey | None = None,
     ) -> None:
         super().__init__(config, weights, dialect, attach)
-        self.survey = survey
+        self.survey, self.streamed = survey, False  # streamed: no weight stays in memory after its layer
         self._check()
         turning = {w.config.kind: w.config for w in self.layers if w.config.rope}
         self.ropes = {kind: HeldRope.of(make_rope(c.rope or {}, c.rope_dim or c.head_dim)) for kind, c in turning.items()}
@@ -80,8 +80,13 @@ class Decoder(Network):
             x = self.layer(w, x, step)
             if w.index in batch.keep:
                 kept[w.index] = x
+            if self.streamed:
+                w.let_go()
         x = self.finish(x)
-        return Output(self.head(embedding(x, batch.rows)), x, kept)
+        out = Output(self.head(embedding(x, batch.rows)), x, kept)
+        if self.streamed:
+            self.top_weights.let_go()
+        return out
 
     def caches(self, w: Layer) -> dict[str, Spec]:
         """What a layer keeps between forwards."""

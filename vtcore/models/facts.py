@@ -23,14 +23,16 @@ class Survey:
     """What one forward without arithmetic found.
 
     missing, read: names of tensors. wrong: sentences about tensors whose shapes don't fit. bytes_by_format: of the weights in the form that
-    the forward reads. token_bytes: of results that are alive at once, for each token of a step, logits apart. notes: what users should know
-    of how the weights are read. whole: False if a part was left early, so that `read` lacks what comes after."""
+    the forward reads. largest: bytes of the layer with most of them, or of what belongs to no layer. token_bytes: of results that are
+    alive at once, for each token of a step, logits apart. notes: what users should know of how the weights are read. whole: False if a
+    part was left early, so that `read` lacks what comes after."""
 
     uses: tuple[Use, ...]
     missing: tuple[str, ...]
     read: frozenset[str]
     wrong: tuple[str, ...]
     bytes_by_format: Mapping[str, int]
+    largest: int
     token_bytes: int
     notes: tuple[str, ...]
     whole: bool

@@ -39,6 +39,7 @@ def survey(cls: type[Decoder], config: ModelConfig, weights: Standing, dialect: 
         read=frozenset(weights.used),
         wrong=tuple(look.wrong),
         bytes_by_format=dict(look.formats),
+        largest=max(look.layers.values(), default=0),
         token_bytes=-(-look.peak // TOKENS),
         notes=tuple(weights.notes),
         whole=not look.left,
@@ -60,6 +61,7 @@ class _Look:
         self.left = False
         self.live = self.peak = 0
         self.formats: Counter[str] = Counter()
+        self.layers: Counter[int | None] = Counter()  # bytes of each
 
     def hear(self, named: Named, name: str, value: Any) -> Any:
         """Note each weight as it is read."""
@@ -69,6 +71,7 @@ class _Look:
             if isinstance(t, Tensor):
                 self.held[t.storage] = (index, name, part)
                 self.formats[str(t.dtype)] += t.nbytes
+                self.layers[index] += t.nbytes
         if name in ("embed_tokens", "lm_head") and (vocab := self.model.config.vocab) not in (0, value.weight.shape[0]):
             self.note([self.weights.origin[value.weight.storage]], f"the config's vocab_size is {vocab}")
         if isinstance(value, Param) and value.weight.storage in self.weights.origin:

@@ -80,6 +80,16 @@ def test_prepared_experts_are_repacked_once():
     assert all(forms)
 
 
+def test_without_preparation_only_experts_that_are_asked_for_are_repacked():
+    given, mats = call(np.random.default_rng(1), 2, 2), dense(np.random.default_rng(2), np.float32)
+    given["ids"][...] = [[4, 1], [1, 4]]
+    apart = [tuple(of(np.ascontiguousarray(m)) for m in stack) for stack in mats]
+    with Dispatcher([portable()], strict=True):
+        got = ops.experts(*map(of, given.values()), *apart).numpy()
+    assert [[bool(m.storage.forms) for m in stack] for stack in apart] == [[e in (1, 4) for e in range(COUNT)]] * 3
+    np.testing.assert_array_equal(got, run(portable(), ops.experts, **given, **dict(zip(("gate", "up", "down"), mats, strict=True))))
+
+
 @pytest.mark.parametrize("isa", NAMES)
 def test_numbers_that_no_expert_has_harm_nothing(isa):
     given, mats = call(np.random.default_rng(1), 4), dense(np.random.default_rng(2), np.float32)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from vtcore.errors import ArgumentError
+from vtcore.mapped import forget
 from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import DTYPES, dtype_of
 from vtcore.providers.portable.formats import native
@@ -15,7 +16,6 @@ from vtcore.providers.portable.formats.layout import GROUPS, Layout
 from vtcore.providers.portable.jit import kernel
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
-from vtcore.providers.portable.slabs import forget
 from vtcore.providers.portable.value import I16, I32, Val
 from vtcore.quant.blocks import BlockFormat, Blocks
 from vtcore.tensor import Tensor, of

@@ -51,16 +51,3 @@ def _huge(nbytes: int) -> Array:
             memory.madvise(mmap.MADV_HUGEPAGE)
     whole = np.frombuffer(memory, np.uint8)
     return whole[-whole.ctypes.data % HUGE :]
-
-
-def forget(array: Array) -> None:
-    """Tell the system that a part of a file, mapped to be read, won't be read soon: its pages stop counting as this process's memory."""
-    owner: Any = array
-    while owner is not None and not isinstance(owner, np.memmap):
-        owner = getattr(owner, "base", None)
-    if owner is None or owner.mode != "r" or not isinstance(owner.base, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):
-        return
-    begin = array.ctypes.data - np.frombuffer(owner.base, np.uint8).ctypes.data
-    first, last = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE, (begin + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if first < last:
-        owner.base.madvise(mmap.MADV_DONTNEED, first, last - first)

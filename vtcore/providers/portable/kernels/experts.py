@@ -44,6 +44,7 @@ class Plan(NamedTuple):
     data: Tensor
     pairs: int
     experts: int
+    ids: Tensor
 
 
 def matrices(stack: Any) -> tuple[Tensor, ...]:
@@ -51,18 +52,28 @@ def matrices(stack: Any) -> tuple[Tensor, ...]:
     return tuple(stack) if isinstance(stack, (list, tuple)) else tuple(stack[e] for e in range(stack.shape[0]))
 
 
-def stack_of(p: Portable, stack: Any) -> Stack:
-    """The panels of a stack: made at the first call."""
+def stack_of(p: Portable, stack: Any, ids: Tensor | None = None) -> Stack:
+    """The panels of a stack: all of them where it was prepared, or is called in a step that is recorded; else those that `ids` name."""
     several = isinstance(stack, (list, tuple))
     first = stack[0] if several else stack
     key = (p.name, str(p.isa), "experts", first.offset, first.shape, first.strides, *(id(m.storage) for m in (stack if several else ())))
     made: Stack | None = first.storage.forms.get(key)
+    if made is None and ids is not None and not p.launcher.recording:
+        return _some_of(p, matrices(stack), ids)
     if made is None:
         each = matrices(stack)
         panels = [panels_of(p, m) for m in each]
         table = of(np.array([made.data.address for made in panels], np.int64))
         made = first.storage.forms[key] = Stack(table, panels[0], tuple(m.storage for m in each[1:] if several))
     return made
+
+
+def _some_of(p: Portable, each: Sequence[Tensor], ids: Tensor) -> Stack:
+    """Where weights don't stay in memory, experts that nobody asks for aren't read for it. Each matrix keeps its own panels."""
+    chosen = np.unique(np.clip(ids.bare(), 0, len(each) - 1)).tolist()
+    panels = {e: panels_of(p, each[e]) for e in chosen}
+    addresses = [panels[e].data.address if e in panels else 0 for e in range(len(each))]
+    return Stack(of(np.array(addresses, np.int64)), panels[chosen[0]], ())
 
 
 @kernel("ids pairs experts -> plan")
@@ -151,12 +162,12 @@ def planned(p: Portable, ids: Tensor, experts: int) -> Plan:
     ids = contiguous_integers(ids)
     data = empty(HOST, (3 * experts + 2 + ids.size,), np.int32)
     p.launch(sort_pairs, [ids, ids.size, experts, data], ids.size, dtype=dtype_of(ids))
-    return Plan(data, ids.size, experts)
+    return Plan(data, ids.size, experts, ids)
 
 
 def multiply(p: Portable, rounded: bool, x: Tensor, stack: Any, bias: Tensor | None, plan: Plan) -> Tensor:
     """[pairs, N]: each pair's row of x (which several may share) times its expert's matrix."""
-    table, like, _ = stack_of(p, stack)
+    table, like, _ = stack_of(p, stack, plan.ids)
     dense = like.kind in SIZES
     how, sums = "dense" if dense else "rounded" if rounded else "blocks", None
     given = x
