@@ -19,7 +19,7 @@ def lines() -> Iterator[str]:
     """The page, line by line."""
     yield from ("# Status", "", "Written by `python tools/status_table.py` from the registries; a test holds it to them.", "")
     yield from ("Architectures have [a page of their own](models.md).", "")
-    yield from ("## Block formats of GGUF", "", ", ".join(sorted(FORMATS)) + ".", "")
+    yield from ("## Block formats", "", ", ".join(sorted(FORMATS)) + ".", "")
     providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
     names = [p.name for p in providers]
     yield from ("## Ops with a kernel", "", f"| op | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|")

@@ -21,7 +21,7 @@ from vtcore.quant import FORMATS, BlockFormat
 
 Array = np.ndarray[Any, Any]
 MOST_DIMS, MOST_TENSORS, MOST_KEYS = 4, 1 << 18, 1 << 16  # the last two bound the time that a hostile file takes
-BLOCKS = {f.ggml_type: f for f in FORMATS.values()}
+BLOCKS = {f.ggml_type: f for f in FORMATS.values() if f.ggml_type is not None}
 DENSE: dict[int, np.dtype[Any]] = {
     0: np.dtype("<f4"), 1: np.dtype("<f2"), 24: np.dtype("i1"), 25: np.dtype("<i2"), 26: np.dtype("<i4"), 27: np.dtype("<i8"),
     28: np.dtype("<f8"), 30: np.dtype(ml_dtypes.bfloat16),

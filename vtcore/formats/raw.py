@@ -57,10 +57,15 @@ class RawTensor:
         """Bytes that it takes in the file."""
         return self.data.nbytes
 
-    def load(self) -> Array | Blocks:
+    def load(self, part: int | None = None) -> Array | Blocks:
         """The array or its blocks: a read-only view of the mapped file, or a copy where the file has it at an unaligned address.
+        `part`: only that entry of the first axis.
 
         Raises CheckpointError where a boolean is neither 0 nor 1."""
+        whole = self._whole()
+        return whole if part is None else whole[part]
+
+    def _whole(self) -> Array | Blocks:
         if isinstance(self.dtype, BlockFormat):
             return Blocks(self.data.reshape(*self.shape[:-1], self.dtype.row_bytes(self.shape[-1])), self.dtype)
         if self.dtype == np.bool_ and (self.data > 1).any():

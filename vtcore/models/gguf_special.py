@@ -173,8 +173,8 @@ class Number:
         self.data = np.array([value], np.float32)
         self.shape, self.dtype = self.data.shape, self.data.dtype
 
-    def load(self) -> np.ndarray[Any, Any]:
-        return self.data
+    def load(self, part: int | None = None) -> np.ndarray[Any, Any]:
+        return self.data if part is None else self.data[part]
 
 
 def numbers(m: Metadata, name: str) -> dict[str, Number]:

@@ -13,19 +13,21 @@ import numpy as np
 from vtcore import tensor
 from vtcore.errors import ArgumentError, CheckpointError, ConfigError, TensorNamesError
 from vtcore.formats.checkpoint import Checkpoint, RawTensor
+from vtcore.formats.quantised import unpacked
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey
-from vtcore.models.fields import Fields, Json
+from vtcore.models.fields import Json
 from vtcore.models.gguf_config import architecture_name, as_hf
 from vtcore.models.gguf_names import gguf_dialect
 from vtcore.models.gguf_special import Number, numbers
-from vtcore.models.names import Dialect, Host, Names
+from vtcore.models.names import Dialect, Host, Names, StoredExperts, Turned
 from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
 from vtcore.models.standing import Standing
 from vtcore.models.survey import survey
 from vtcore.models.weights import Raw, Weights
 from vtcore.models.wrappers import beside, text_config, unwrapped
+from vtcore.quant.blocks import BlockFormat
 from vtcore.tensor import Tensor
 
 NUMERICS = ("exact", "fast")
@@ -61,11 +63,12 @@ def load_model(
     Raises UnknownArchitectureError, ConfigError, TensorNamesError (all missing and unread names at once), CheckpointError (shapes)."""
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics is {numerics!r}; it must be exact or fast")
+    checkpoint, notes = unpacked(checkpoint)
     found = identify(checkpoint, max_model_len)
     tensors: dict[str, Raw] = {**checkpoint.tensors, **found.numbers}
     seen = survey(found.cls, found.config, Standing(tensors, numerics), found.dialect)
     weights = Weights(tensors, numerics, wrap)
-    weights.notes |= dict.fromkeys(seen.notes)
+    weights.notes |= dict.fromkeys([*notes, *seen.notes])
     weights.used |= found.read | _tied_head(found, checkpoint.tensors, weights.notes)
     _refuse(checkpoint, found, seen, weights)
     return found.cls(found.config, weights, found.dialect, survey=seen)
@@ -80,12 +83,10 @@ def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise ConfigError(f"{file}: architectures is {names!r:.80}; it must be a list of class names")
     raw = text_config(raw, file)
-    if method := Fields(raw, file).mapping("quantization_config").get("quant_method"):
-        raise ConfigError(f"{file}: quantization_config.quant_method is {method!r}; dense safetensors and GGUF can be read")
     cls = _decoder(find(names, ARCHITECTURES), raw)
     config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
     dialect = _bare(unwrapped(Dialect(cls.top, cls.names, cls.prefix), raw, checkpoint.tensors), checkpoint.tensors)
-    return Loaded(cls, config, dialect, frozenset())
+    return Loaded(cls, config, _upright(dialect, checkpoint.tensors), frozenset())
 
 
 def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
@@ -111,6 +112,14 @@ def _bare(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
     stored = {n: dialect.find(n, dialect.top) for n in dialect.top}
     top: Names = {n: replace(s, path=s.path.removeprefix(f"{first}.")) for n, s in stored.items()}
     return replace(dialect, top=top, prefix=rest)
+
+
+def _upright(dialect: Dialect, tensors: Mapping[str, RawTensor]) -> Dialect:
+    """The same tables, for a checkpoint with quantised experts: those lie the right way round, whatever their family's dense ones do."""
+    blocks = {re.sub(r"\d+", "0", n) for n, t in tensors.items() if isinstance(t.dtype, BlockFormat)}
+    experts = {n: s for n in dialect.names if isinstance(s := dialect.find(n, dialect.names), StoredExperts) and isinstance(s.fix, Turned)}
+    found = {n: s.fix.then for n, s in experts.items() if isinstance(s.fix, Turned) and dialect.prefix.format(0) + s.path in blocks}
+    return replace(dialect, fixes={**dialect.fixes, **found})
 
 
 def _tied_head(found: Loaded, tensors: Mapping[str, RawTensor], notes: dict[str, None]) -> set[str]:

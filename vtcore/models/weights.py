@@ -29,7 +29,7 @@ class Raw(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> Any: ...
-    def load(self) -> Any: ...
+    def load(self, part: int | None = None) -> Any: ...
 
 
 Stack = Tensor | tuple[Tensor, ...]  # the matrices of all experts: [E, N, K], or one by one
@@ -137,8 +137,7 @@ class Weights:
         raw = self.tensors[name]
         self.used.add(name)
         try:
-            value = _usable(self.load(raw))
-            value = value if part is None else value[part]
+            value = _usable(self.load(raw, part))
             value = fix(value, config) if fix else value
         except (ValueError, IndexError) as e:
             raise CheckpointError(
@@ -150,9 +149,9 @@ class Weights:
         self.origin[made.storage] = name
         return made
 
-    def load(self, raw: Raw) -> Host:
-        """The values: a view of the mapped file."""
-        value: Host = raw.load()
+    def load(self, raw: Raw, part: int | None = None) -> Host:
+        """The values, or those of the part-th entry: a view of the mapped file."""
+        value: Host = raw.load() if part is None else raw.load(part)
         return value
 
     def hold(self, value: Host) -> Tensor:
@@ -167,8 +166,9 @@ class Weights:
 class Outlines(Weights):
     """Weights of which only shapes and dtypes are known: enough for a forward on the null provider."""
 
-    def load(self, raw: Raw) -> Host:
-        return outline(raw.shape, raw.dtype)
+    def load(self, raw: Raw, part: int | None = None) -> Host:
+        whole = outline(raw.shape, raw.dtype)
+        return whole if part is None else whole[part]
 
     def hold(self, value: Host) -> Tensor:
         return Tensor(Storage(0), value.shape, value.dtype)

@@ -28,8 +28,8 @@ def _dense_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield {"x": normal(rng, 3, 80, magnitude=1e4), "weight": normal(rng, 48, 80, magnitude=1e-4)}
 
 
-def _quantised_samples(rng: np.random.Generator) -> Iterator[Call]:
-    for fmt in FORMATS.values():
+def _quantised_samples(rng: np.random.Generator, integers: bool = False) -> Iterator[Call]:
+    for fmt in (f for f in FORMATS.values() if f.codes or not integers):
         for rows, n, k in ((1, 8, 2 * fmt.block), (3, 5, max(fmt.block, 96 // fmt.block * fmt.block))):
             yield {"x": normal(rng, rows, k), "weight": blocks(rng, n, k, fmt), "bias": normal(rng, n) if rows > 1 else None}
 
@@ -57,7 +57,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
-    yield from _quantised_samples(rng)
+    yield from _quantised_samples(rng, integers=True)
     weight, k = blocks(rng, 6, 96, FORMATS["Q4_1"]), 96
     yield {"x": normal(rng, 2, 3, k), "weight": weight, "bias": normal(rng, 6)}
     yield {"x": ones(0, k), "weight": weight}
@@ -73,6 +73,7 @@ def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
 def _q8_errors() -> Iterator[tuple[Call, str]]:
     weight = blocks(np.random.default_rng(0), 4, 64, FORMATS["Q4_0"])
     yield {"x": ones(2, 64), "weight": ones(4, 64)}, "linear takes dense weights"
+    yield {"x": ones(2, 64), "weight": blocks(np.random.default_rng(0), 4, 64, FORMATS["F8_E4M3"])}, "no integer form; use linear"
     yield {"x": ones(2, 32), "weight": weight}, "axis K of weight [4, 64] is 64; it must be 32"
     yield {"x": ones(2, 64), "weight": weight, "bias": ones(5)}, "axis N of bias"
 

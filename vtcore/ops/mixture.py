@@ -69,7 +69,7 @@ def _samples(rng: np.random.Generator) -> Iterator[Call]:
     yield call | {"x": cut(call["x"]), "weights": cut(call["weights"]), "up": [cut(m) for m in call["up"]]}
     yield call | {"up": call["up"].astype(np.float16), "down": call["down"].astype(np.float16)}
     yield from sixteen(call | _biases(rng, 4, 24, 40))
-    for name in ("Q8_0", "Q4_K", "Q6_K", "MXFP4"):
+    for name in ("Q8_0", "Q4_K", "Q6_K", "MXFP4", "F8_E4M3"):
         yield _quantised(rng, FORMATS[name], FORMATS["Q8_0"])
 
 

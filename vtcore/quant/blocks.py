@@ -30,7 +30,7 @@ class BlockFormat:
     """One quantised storage format: `block` values of a row take `nbytes` bytes."""
 
     name: str
-    ggml_type: int
+    ggml_type: int | None  # in GGUF files
     block: int
     nbytes: int
     dequantize: Callable[[Array], Array] = field(repr=False)  # uint8 [n, nbytes] -> float32 [n, block]

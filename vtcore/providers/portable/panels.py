@@ -123,14 +123,14 @@ def pack_dense(k: Lanes, w: Val, rows: Val, columns: Val, row_step: Val, column_
 def pack_blocks(k: Lanes, w: Val, rows: Val, blocks: Val, row_bytes: Val, out: Val, *, kind: str) -> None:
     """Raw rows of blocks to panels; rows that don't exist repeat the last one."""
     layout, height = layout_of(kind), 2 * k.lanes
-    panels = (rows + (height - 1)) // height
+    panels, size = (rows + (height - 1)) // height, SIZES[layout.head_dtype]
     for task in k.share(panels * blocks):
         block = out + task * layout.block_bytes(k)
         for r in k.range(height):
             row = k.min(task // blocks * height + r, rows - 1)
             raw = w + row * row_bytes + task % blocks * layout.nbytes
             for i, v in enumerate(layout.head(k, raw)):
-                k.store(block + i * height * 2 + r * 2, v)
+                k.store(block + (i * height + r) * size, v)
             for s in range(layout.subs):
                 sub = block + (layout.head_bytes(k) + s * layout.sub_bytes(k))
                 for i, v in enumerate(layout.small(k, raw, s)):

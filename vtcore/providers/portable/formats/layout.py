@@ -55,6 +55,10 @@ class Layout:
 
     # numbers: registers of rows, or one row's
 
+    def number(self, code: Val) -> Val:
+        """What codes (int32, `zero` taken away) stand for before they are scaled, as floats."""
+        return code.cast("sitofp", F32)
+
     def scale(self, head: list[Val], small: list[Val], part: int) -> Val:
         """The scale of the part-th `width` of 32 values."""
         return head[0]

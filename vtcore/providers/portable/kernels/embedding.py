@@ -76,7 +76,7 @@ def _put_values(k: Lanes, layout: Layout, target: Val, quads: list[Val], head: l
     for g, quad in enumerate(quads):
         part = g * layout.parts // GROUPS
         codes = quad.bitcast(vec(I8, 4)).cast("sext" if layout.signed else "zext", I32) - layout.zero
-        values = codes.cast("sitofp", F32) * k.splat(layout.scale(head, small, part), 4)
+        values = layout.number(codes) * k.splat(layout.scale(head, small, part), 4)
         k.store(target + g * 16, values - k.splat(layout.offset(head, small, part), 4) if layout.offsets else values)
 
 

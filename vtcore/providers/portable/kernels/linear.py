@@ -18,7 +18,7 @@ from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
 from vtcore.providers.portable.panels import Panels, dense_weight, not_codes, panels_of
 from vtcore.providers.portable.provider import Portable
-from vtcore.providers.portable.value import F32, I8, Val, Var, vec
+from vtcore.providers.portable.value import I8, Val, Var, vec
 from vtcore.quant.blocks import BlockFormat
 from vtcore.tensor import Tensor, empty
 
@@ -87,7 +87,7 @@ def _sub(k: Lanes, layout: Layout, totals: list[Var], sub: Val, heads: list[list
         for g in k.range(part * groups, (part + 1) * groups):
             quads = [_signed(k, layout, layout.read_quad(k, sub, g, j)) for j in (0, 1)]
             for i in range(4):
-                _multiply_add(k, sums, [_byte(q, i) for q in quads], [a + g * 16 + i * 4 for a in at])
+                _multiply_add(k, sums, [layout.number(_byte(q, i)) for q in quads], [a + g * 16 + i * 4 for a in at])
         for j in (0, 1):
             scale = layout.scale(heads[j], smalls[j], part)
             less = -layout.offset(heads[j], smalls[j], part) if layout.offsets else None
@@ -104,8 +104,8 @@ def _signed(k: Lanes, layout: Layout, quad: Val) -> Val:
 
 
 def _byte(quad: Val, i: int) -> Val:
-    """Byte i of every lane, signed, as a float."""
-    return (quad if i == 3 else quad << (24 - 8 * i)).signed_shift(24).cast("sitofp", F32)
+    """Byte i of every lane, signed."""
+    return (quad if i == 3 else quad << (24 - 8 * i)).signed_shift(24)
 
 
 def _zeros(k: Lanes, rows: int) -> list[Var]:
