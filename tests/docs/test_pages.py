@@ -9,7 +9,15 @@ import pytest
 from tests.docs.examples import FENCE, Command, read
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/add-an-op.md", "docs/add-a-provider.md", "docs/add-a-model.md", "docs/numerics.md", "docs/batches.md")
+PAGES = (
+    "README.md",
+    "docs/flashinfer-trace.md",
+    "docs/add-an-op.md",
+    "docs/add-a-provider.md",
+    "docs/add-a-model.md",
+    "docs/numerics.md",
+    "docs/batches.md",
+)
 SECONDS = 300
 
 

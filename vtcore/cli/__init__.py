@@ -20,6 +20,7 @@ from vtcore.cli import (
     check_page,
     doctor,
     explain,
+    flashinfer,
     models,
     ops,
     pull,
@@ -46,6 +47,7 @@ COMMANDS = (
     bench_op,
     check,
     check_page,
+    flashinfer,
 )
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
