@@ -79,3 +79,49 @@ def test_whatever_layers_keep_is_found_again(name, unit, at_once):
     cached = [o.num_cached_tokens for o in again]
     assert all(n < len(p) for n, p in zip(cached, PROMPTS, strict=True))
     assert max(cached) > 0
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "deepseek_v4", "qwen3_next"])
+def test_several_sequences_of_a_prompt_are_those_that_it_has_with_their_seeds_alone(name):
+    e, three = engine(name), SamplingParams(temperature=0.9, seed=5, max_tokens=6, n=3, logprobs=1, ignore_eos=True)
+    submissions = [e.submit(p, three) for p in PROMPTS[1:4]]
+    while not e.idle:
+        e.step()
+    for p, s in zip(PROMPTS[1:4], submissions, strict=True):
+        plain = engine(name, enable_prefix_caching=False)
+        for i, out in enumerate(s.output().outputs):
+            alone = plain.submit(p, SamplingParams(temperature=0.9, seed=5 + i, max_tokens=6, logprobs=1, ignore_eos=True))
+            while not plain.idle:
+                plain.step()
+            assert (out.token_ids, out.logprobs) == (alone.output().outputs[0].token_ids, alone.output().outputs[0].logprobs)
+        assert [r.num_cached_tokens for r in s.requests[1:]] == [len(p) - 1] * 2
+
+
+def test_prompt_logprobs_are_complete_with_the_prompt_in_the_cache():
+    e, scored = engine("llama"), SamplingParams(temperature=0, max_tokens=3, prompt_logprobs=1)
+    for _ in range(2):
+        outputs = [e.submit(PROMPTS[2], scored) for _ in range(2)]
+        while not e.idle:
+            e.step()
+        assert len({repr(s.output().prompt_logprobs) for s in outputs}) == 1
+        assert [len(s.output().prompt_logprobs) for s in outputs] == [68, 68]
+        assert [s.output().num_cached_tokens for s in outputs] == [0, 0]
+
+
+def test_four_that_preempt_each_other_lose_no_token_and_count_none_twice():
+    params = [SamplingParams(temperature=0.8, seed=i, max_tokens=60, presence_penalty=0.5, logprobs=1, ignore_eos=True) for i in range(4)]
+    asked = [prompt(i, 10, 10) for i in range(4)]
+
+    def run(**options):
+        e = engine("llama", **options)
+        submissions = [e.submit(p, s) for p, s in zip(asked, params, strict=True)]
+        while not e.idle:
+            e.step()
+        return e, [s.output() for s in submissions]
+
+    _, one_by_one = run(max_num_seqs=1, enable_prefix_caching=False)
+    e, crowded = run(num_gpu_blocks_override=17)
+    assert e.stats().preemptions >= 3
+    assert e.stats().cache.preempted_hits > 0
+    assert [o.outputs for o in crowded] == [o.outputs for o in one_by_one]
+    assert [len(o.prompt_token_ids) for o in crowded] == [20] * 4

@@ -4,54 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.scheduler.world import FULL, WINDOW, commit, run, scheduler, sequence, work
 from vtcore.errors import ArgumentError
-from vtcore.kvcache.cache import Paged
-from vtcore.kvcache.manager import KVCacheManager
-from vtcore.request import Request, Status, Submission
+from vtcore.request import Status
 from vtcore.sampling_params import SamplingParams
-from vtcore.scheduler.config import SchedulerConfig
-from vtcore.scheduler.scheduler import Scheduler
-
-FULL, WINDOW = Paged({"k": (1, 4)}), Paged({"k": (1, 4)}, window=5)
 
 
-def sequence(name, prompt, wanted=3):
-    submission = Submission(name, list(range(1, prompt + 1)), SamplingParams(max_tokens=wanted), prompt + wanted)
-    submission.requests = [Request(submission, 0, seed=0)]
-    return submission.requests[0]
-
-
-def scheduler(pages=101, groups=(FULL,), size=4, **limits):
-    config = SchedulerConfig(**{"max_num_seqs": 4, "max_num_batched_tokens": 16, "max_model_len": 64, **limits})
-    specs = {g.group: g for g in groups}
-    return Scheduler(config, KVCacheManager(specs, dict.fromkeys(specs, pages), size))
-
-
-def work(plan):
-    return [(s.request.submission.request_id, s.begin, s.num_tokens) for s in plan.scheduled]
-
-
-def commit(plan, s):
-    """As the engine does: what was planned is computed; whoever is through gets a token, and ends with the last one wanted."""
-    s.commit(plan)
-    for part in plan.scheduled:
-        r = part.request
-        if part.end == r.num_tokens:
-            r.output_token_ids.append(7)
-            if r.num_tokens == r.submission.max_total_tokens:
-                s.finish(r, Status.LENGTH_CAPPED)
-
-
-def run(s, limit=2000):
-    plans = []
-    while not s.idle:
-        plans.append(s.plan())
-        assert plans[-1].scheduled
-        commit(plans[-1], s)
-        assert len(plans) < limit
-    return plans
-
-
+@pytest.mark.feature("Continuous batching")
+@pytest.mark.feature("Chunked prefill")
 def test_first_come_first_served_within_the_budget():
     s = scheduler()
     for name, n in (("a", 6), ("b", 12), ("c", 3)):
@@ -95,6 +55,7 @@ def test_a_prompt_waits_until_all_of_it_has_pages():
     run(s)
 
 
+@pytest.mark.feature("Preemption and recompute")
 def test_out_of_pages_the_last_one_gives_back_and_starts_again():
     s = scheduler(pages=6, max_num_seqs=2)
     a, b = sequence("a", 7, 12), sequence("b", 7, 12)  # 2 pages each, later 5
