@@ -67,6 +67,10 @@ def alone(name: str):
     return [answers(engine(name, enable_prefix_caching=False), [p], False)[0].outputs for p in PROMPTS]
 
 
+@pytest.mark.feature("Hybrid KV groups (full attention + GDN/Mamba)")
+@pytest.mark.feature("Sliding-window and chunked-local attention")
+@pytest.mark.feature("Prefix-cache matching unit")
+@pytest.mark.feature("Automatic prefix caching")
 @pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
 @pytest.mark.parametrize("unit", [8, 2])
 @pytest.mark.parametrize("name", KINDS)

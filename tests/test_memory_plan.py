@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vtcore import available
 from vtcore.errors import ArgumentError, OutOfMemoryError
-from vtcore.kvcache.cache import Cache, Paged
+from vtcore.kvcache.cache import Cache, Paged, State
 from vtcore.kvcache.config import CacheConfig
 from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory
 from vtcore.scheduler.config import SchedulerConfig
@@ -20,6 +22,7 @@ FIXED = 1000 + 500 + 10 * 16 + 4 * 4 * 5 * (4 + 64)
 PAGE = 3 * 16 * 128
 
 
+@pytest.mark.feature("Automatic memory sizing (no hand-tuned budget)")
 def test_without_a_limit_there_is_room_for_all_sequences(monkeypatch):
     monkeypatch.setattr("vtcore.memory_plan.available_memory", lambda: None)
     plan = plan_memory(NEEDS, SPECS, CONFIG, CACHE)
@@ -47,6 +50,7 @@ def test_a_limit_lowers_how_many_sequences_fit_and_no_further_than_one():
         plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5 - 1)
 
 
+@pytest.mark.feature("Memory cap with a pre-flight error instead of an OOM")
 def test_the_refusal_has_every_part_and_what_lowers_it():
     with pytest.raises(OutOfMemoryError) as refused:
         plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 3)
@@ -76,6 +80,51 @@ def test_weights_that_do_not_fit_are_planned_layer_by_layer():
     assert plan_memory(replace(needs, repacked=0), SPECS, CONFIG, CACHE, weights - 1).repacked == 0
     with pytest.raises(OutOfMemoryError, match="weights, as stored"):
         plan_memory(replace(needs, largest=0), SPECS, CONFIG, CACHE, 2 * weights - 1)
+
+
+STATEFUL = SPECS | {(3, "s"): State({"matrix": (4, 64)})}  # 1024 bytes a slot
+
+
+def test_states_have_room_for_some_that_are_kept_but_no_sequence_is_refused_for_them():
+    caching, plain = CacheConfig(16, mamba_block_size=16), CacheConfig(16, enable_prefix_caching=False)
+    assert list(plan_memory(NEEDS, STATEFUL, CONFIG, caching, "1GiB").pages.values()) == [1 + 4 * 4, 1 + 4 * 5]
+    assert list(plan_memory(NEEDS, STATEFUL, CONFIG, plain, "1GiB").pages.values()) == [1 + 4 * 4, 1 + 4]
+    least = FIXED + PAGE * 5 + 1024 * 2
+    assert list(plan_memory(NEEDS, STATEFUL, CONFIG, caching, least).pages.values()) == [5, 2]
+    with pytest.raises(OutOfMemoryError):
+        plan_memory(NEEDS, STATEFUL, CONFIG, caching, least - 1)
+
+
+@given(st.integers(0, 20 * PAGE), st.booleans())
+def test_whatever_the_limit_the_sum_is_within_it(spare, states):
+    specs = STATEFUL if states else WINDOWED
+    least = plan_memory(NEEDS, specs, replace(CONFIG, max_num_seqs=1), CACHE, "1GiB").total + 4 * 4 * 5 * 3
+    plan = plan_memory(NEEDS, specs, CONFIG, CACHE, least + spare)
+    assert plan.total <= least + spare
+    assert 1 <= plan.sequences <= 4
+
+
+def test_pages_can_be_asked_for():
+    plan = plan_memory(NEEDS, WINDOWED, CONFIG, CacheConfig(16, num_gpu_blocks_override=9), "1GiB")
+    full, windowed = plan.pages.values()
+    assert (full, windowed, plan.sequences) == (9, 1 + 6, 2)
+    assert "num_gpu_blocks_override 9, block_size 16: 2.0 sequences of full length at once" in str(plan)
+    assert plan.json()["cache"]["num_gpu_blocks_override"] == 9
+    with pytest.raises(OutOfMemoryError, match="num_gpu_blocks_override 9"):
+        plan_memory(NEEDS, WINDOWED, CONFIG, CacheConfig(16, num_gpu_blocks_override=9), FIXED + PAGE * 9)
+
+
+@pytest.mark.feature("Memory cap with a pre-flight error instead of an OOM")
+@pytest.mark.parametrize("over", [1, 80, 81, 239, 241])
+def test_the_refusal_names_the_most_sequences_that_would_fit(over):
+    """Each sequence costs a row of logits, of which a step of sampling holds four: 80 bytes."""
+    with pytest.raises(OutOfMemoryError) as refused:
+        plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5 - over)
+    fits = 4 - -(-over // 80)
+    words = f"at this max_model_len, the largest max_num_seqs is {fits}" if fits else "nor is any max_num_seqs at this length"
+    assert words in str(refused.value)
+    if fits:
+        plan_memory(NEEDS, SPECS, replace(CONFIG, max_num_seqs=fits), CACHE, FIXED + PAGE * 5 - over)
 
 
 def test_recorded_steps_get_a_sixteenth_of_a_limit_at_most():

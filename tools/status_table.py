@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import vtcore.ops
+from tools import features
 from vtcore.cli.models import MARKDOWN, listed, row
 from vtcore.providers import BUILT_IN, find
 from vtcore.quant import FORMATS
@@ -17,8 +18,9 @@ EVERYTHING = ("reference", "null")  # providers whose rows would say nothing: th
 
 def lines() -> Iterator[str]:
     """The page, line by line."""
-    yield from ("# Status", "", "Written by `python tools/status_table.py` from the registries; a test holds it to them.", "")
+    yield from ("# Status", "", "Written by `python -m tools.status_table` from the registries and the tests; a test holds it to them.", "")
     yield from ("Architectures have [a page of their own](models.md).", "")
+    yield from features.lines()
     yield from ("## Block formats", "", ", ".join(sorted(FORMATS)) + ".", "")
     providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
     names = [p.name for p in providers]
@@ -34,7 +36,7 @@ def models() -> Iterator[str]:
     yield from (
         "# Models",
         "",
-        "Written by `python tools/status_table.py`: the table is what `vtcore models --markdown` prints. A test holds it to that.",
+        "Written by `python -m tools.status_table`: the table is what `vtcore models --markdown` prints. A test holds it to that.",
         "",
     )
     yield from (

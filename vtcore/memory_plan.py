@@ -58,6 +58,7 @@ class MemoryPlan:
     limit: int | None
     cache_dtype: str = "float32"
     streamed: int = 0  # weights that each step reads anew; 0: all stay in memory
+    sequences: float = 0.0  # of max_model_len that the cache holds at once
 
     @property
     def block_size(self) -> int:
@@ -90,7 +91,7 @@ class MemoryPlan:
         yield self.captured, "recorded steps"
         blocks = self.cache.num_gpu_blocks_override
         size = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}" if blocks is None else f"num_gpu_blocks_override {blocks}"
-        cache = f"{size}, block_size {self.cache.block_size}"
+        cache = f"{size}, block_size {self.cache.block_size}: {self.sequences:.1f} sequences of full length at once"
         yield self.kv_cache, f"KV cache in {self.cache_dtype} ({cache})"
 
     def __str__(self) -> str:
@@ -115,7 +116,10 @@ def plan_memory(
     page = page_bytes(specs, cache.block_size, needs.cache_dtype)
     pages = _pages(page, specs, config, cache, None if most is None else most - fixed - sum(page.values()))
     kv = sum(page[g] * n for g, n in pages.items())
-    plan = MemoryPlan(needs.weights, needs.repacked, workspace, captured, kv, pages, cache, config, most, needs.cache_dtype, needs.streamed)
+    each = sequence_pages(specs, config, cache)
+    sequences = min(((pages[g] - 1) / n for g, n in each.items()), default=float(config.max_num_seqs))
+    parts = (needs.weights, needs.repacked, workspace, captured, kv)
+    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, sequences)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan
@@ -165,9 +169,13 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, room: in
     longest, widest = _longest(specs, plan, room), _widest(plan, needs)
     hint = f"The largest max_model_len that fits is {longest}" if longest else "No max_model_len is small enough"
     hint += f"; at this max_model_len, the largest max_num_seqs is {widest}" if widest else "; nor is any max_num_seqs at this length"
+    blocks = plan.cache.num_gpu_blocks_override
+    what = f"for one sequence of {plan.config.max_model_len} tokens" if blocks is None else f"of num_gpu_blocks_override {blocks}"
+    if blocks is not None:
+        hint = "Lower num_gpu_blocks_override, or leave it to the workload"
     terms = " + ".join(f"{gib(n)} {what}" for n, what in plan.parts())
     return (
-        f"with a cache for one sequence of {plan.config.max_model_len} tokens the model needs {gib(plan.total)}, and may have "
+        f"with a cache {what} the model needs {gib(plan.total)}, and may have "
         f"{gib(plan.limit or 0)}: {terms}. {hint}. Lower max_model_len for the cache, max_num_batched_tokens or max_num_seqs for the "
         "workspace, choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
     )

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vtcore.assembly import SERVING
 from vtcore.cli import options, session
 from vtcore.errors import ArgumentError
 
@@ -27,9 +28,28 @@ def test_every_engine_option_reaches_the_engine():
     assert options.engine_arguments(args) == {**wanted, "max_model_len": 100, "memory_limit": "4G"}
 
 
+def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
+    given, wanted = ["--no-enable-prefix-caching"], {"enable_prefix_caching": False}
+    for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy")):
+        given += ["--" + name.replace("_", "-"), str(i + 1)]
+        wanted[name] = i + 1 if name in options.NUMBERS else str(i + 1)
+    args = parse(*given, "--priority-preemption-threshold", "0")
+    wanted |= {"priority_preemption_threshold": 0, "numerics": "exact", "strict": False, "capture": True}
+    assert options.engine_arguments(args) == wanted
+    assert {*SERVING, "max_num_seqs", "max_num_batched_tokens", "block_size"} <= wanted.keys()
+
+
+@pytest.mark.parametrize("name", options.ORDERS)
+def test_what_orders_requests_is_refused_where_there_is_one_at_a_time(name):
+    option = "--" + name.replace("_", "-")
+    with pytest.raises(ArgumentError, match=f"{option} has no effect here"):
+        options.one_at_a_time(parse(option, "1"))
+    options.one_at_a_time(parse("--max-num-seqs", "1", "--block-size", "16"))
+
+
 @given(st.text(max_size=12))
 def test_no_text_does_worse_than_be_refused(text):
-    for read in (options.positive, options.number):
+    for read in (options.positive, options.whole, options.number):
         with contextlib.suppress(argparse.ArgumentTypeError):
             assert isinstance(read(text), (int, float))
 

@@ -105,3 +105,11 @@ def test_too_little_memory_is_refused_with_the_sum(chat_model, capsys):
 def test_dtype_and_threads_reach_the_engine(chat_model, capsys):
     said = json.loads(run(capsys, chat_model, "hi", "--json", "--dtype", "bfloat16", "--threads", "1")[1])
     assert "rounding" in {row["provider"] for row in said["report"]["ran"]}
+
+
+def test_options_of_the_cache_are_heard_and_those_that_order_requests_refused(chat_model, capsys):
+    code, out, _ = run(capsys, chat_model, "hi", "--block-size", "8", "--prefix-match-unit", "4", "--num-gpu-blocks-override", "40")
+    assert (code, out) == (0, wanted(chat_model, "[user]hi[assistant]").outputs[0].text + "\n")
+    assert "must divide block_size, which is 8" in run(capsys, chat_model, "hi", "--block-size", "8", "--prefix-match-unit", "3")[2]
+    assert "--scheduling-policy has no effect here" in run(capsys, chat_model, "hi", "--scheduling-policy", "lpm")[2]
+    assert "no layer of this model keeps a state" in run(capsys, chat_model, "hi", "--mamba-block-size", "64")[2]

@@ -1,6 +1,7 @@
 import re
 from pathlib import Path
 
+from tools.features import ROWS, shown
 from tools.fields_table import PAGE as FIELDS
 from tools.fields_table import lines as fields
 from tools.status_table import MODELS, PAGE, lines, models
@@ -14,11 +15,16 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_status_page_is_what_is_registered():
     for page, made in ((PAGE, lines()), (MODELS, models())):
-        assert page.read_text(encoding="utf-8").splitlines() == list(made), f"{page.name} is stale: run `python tools/status_table.py`"
+        assert page.read_text(encoding="utf-8").splitlines() == list(made), f"{page.name} is stale: run `python -m tools.status_table`"
 
 
 def test_the_page_of_fields_is_what_the_request_classes_are():
     assert FIELDS.read_text(encoding="utf-8").splitlines() == list(fields()), "docs/fields.md is stale: run `python tools/fields_table.py`"
+
+
+def test_every_mark_of_a_test_is_a_row():
+    rows = {row for part in ROWS.values() for row in part}
+    assert shown().keys() <= rows
 
 
 def test_every_provider_command_and_catalogue_name_is_described():

@@ -34,6 +34,7 @@ def main(args: argparse.Namespace) -> None:
     from vtcore.cli import session
     from vtcore.errors import ArgumentError
 
+    options.one_at_a_time(args)
     params = session.sampling(args)
     with closing(session.load(args)) as llm:
         if llm.tokenizer.chat_template is None:

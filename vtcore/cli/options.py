@@ -6,6 +6,24 @@ import argparse
 import math
 from typing import Any
 
+NUMBERS = {  # of the cache and the scheduler, by LLM's names
+    "max_num_seqs": "sequences at once",
+    "max_num_batched_tokens": "tokens of one forward",
+    "block_size": "tokens a page of the cache",
+    "num_gpu_blocks_override": "pages of the cache, in place of what the workload takes",
+    "prefix_match_unit": "tokens, a divisor of the block size: what is found in the cache is a multiple of it",
+    "mamba_block_size": "tokens between two states that are kept",
+    "long_prefill_token_threshold": "tokens of one prompt in one step, while others are there",
+    "max_num_partial_prefills": "prompts that may go over several steps at once",
+    "max_long_partial_prefills": "long ones of them",
+    "max_num_queued_reqs": "sequences that may wait",
+    "max_num_queued_tokens": "tokens of prompts that may wait",
+}
+ORDERS = (  # these choose among several requests
+    *("scheduling_policy", "priority_preemption_threshold", "long_prefill_token_threshold"),
+    *("max_num_partial_prefills", "max_long_partial_prefills", "max_num_queued_reqs", "max_num_queued_tokens"),
+)
+
 
 def debug(parser: argparse.ArgumentParser) -> None:
     """--debug, before or after the command's name."""
@@ -28,6 +46,29 @@ def engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--threads", type=positive, metavar="N", help="threads to compute with (default: all that the process may use)")
     group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
     group.add_argument("--memory-limit", metavar="SIZE", help="such as 800M or 4G: weights beyond it are read layer by layer, slowly")
+    serving(parser)
+
+
+def serving(parser: argparse.ArgumentParser) -> None:
+    """The cache and the scheduler: what docs/scheduling.md describes. None stands for the engine's own default."""
+    group = parser.add_argument_group("cache and scheduler")
+    for name, what in NUMBERS.items():
+        group.add_argument("--" + name.replace("_", "-"), type=positive, metavar="N", help=what)
+    group.add_argument(
+        "--no-enable-prefix-caching", dest="enable_prefix_caching", action="store_const", const=False, help="compute all anew"
+    )
+    group.add_argument("--prefix-caching-hash-algo", metavar="NAME", help="sha256 (the default), sha256_cbor, xxhash or xxhash_cbor")
+    group.add_argument("--scheduling-policy", metavar="NAME", help="fcfs (the default), priority, lpm or dfs-weight")
+    group.add_argument("--priority-preemption-threshold", type=whole, metavar="N", help="preempt whoever is behind by more than this")
+
+
+def one_at_a_time(args: argparse.Namespace) -> None:
+    """Raises ArgumentError for an option that has an effect only where several requests meet."""
+    from vtcore.errors import ArgumentError
+
+    for name in ORDERS:
+        if getattr(args, name) is not None:
+            raise ArgumentError(f"--{name.replace('_', '-')} has no effect here: one request at a time has none to share, pass or wait for")
 
 
 def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
@@ -42,7 +83,10 @@ def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
 
 def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
-    known = ("numerics", "providers", "dtype", "threads", "max_model_len", "max_num_seqs", "memory_limit", "strict", "capture")
+    known = (
+        *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
+        *("enable_prefix_caching", "prefix_caching_hash_algo", "scheduling_policy", "priority_preemption_threshold"),
+    )
     named = {n: getattr(args, n, None) for n in known}
     return {n: v for n, v in named.items() if v is not None}
 
@@ -52,6 +96,11 @@ def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number from 0."""
+    return 0 if text == "0" else positive(text)
 
 
 def number(text: str) -> float:

@@ -37,6 +37,7 @@ def main(args: argparse.Namespace) -> None:
     """Load, answer, print."""
     from vtcore.cli import session
 
+    options.one_at_a_time(args)
     params = session.sampling(args)
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
     harvest = watch.check(args)

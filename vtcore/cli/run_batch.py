@@ -24,7 +24,6 @@ def add(commands: Any) -> None:
     parser.add_argument("source", metavar="IN", type=Path, help='lines of {"custom_id", "method": "POST", "url", "body"}')
     parser.add_argument("target", metavar="OUT", type=Path, help="where answers are added; those that it has already are not asked again")
     parser.add_argument("--served-model-name", metavar="NAME", help="the model's name in requests and answers (default: MODEL)")
-    parser.add_argument("--max-num-seqs", type=options.positive, default=16, metavar="N", help="sequences at once (default 16)")
     options.engine(parser)
     options.debug(parser)
     parser.set_defaults(command=main)
@@ -61,6 +60,6 @@ async def _run(llm: LLM, args: argparse.Namespace) -> int:
 
         try:
             service = Service(engine, llm.checkpoint, llm.tokenizer, [args.served_model_name or args.model])
-            return await run_batch(service, args.source, args.target, 2 * args.max_num_seqs, done)
+            return await run_batch(service, args.source, args.target, 2 * llm.engine.scheduler.config.max_num_seqs, done)
         finally:
             await engine.close()
