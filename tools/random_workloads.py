@@ -23,7 +23,7 @@ from vtcore.outputs import RequestOutput
 from vtcore.sampling_params import SamplingParams
 
 MODELS = ("llama", "gemma3", "llama4", "deepseek_v3", "deepseek_v4", "qwen3_next", "kimi_linear", "jamba")
-SMALL = {"providers": "portable", "threads": 1, "block_size": 8, "max_model_len": 96}
+SMALL: dict[str, Any] = {"providers": "portable", "threads": 1, "block_size": 8, "max_model_len": 96}
 VOCABULARY = 300
 
 

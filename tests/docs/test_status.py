@@ -1,10 +1,9 @@
 import re
 from pathlib import Path
 
-from tools.features import ROWS, shown
 from tools.fields_table import PAGE as FIELDS
 from tools.fields_table import lines as fields
-from tools.status_table import MODELS, PAGE, lines, models
+from tools.status_table import MODELS, PAGE, ROWS, lines, models, shown
 from vtcore.catalogue import CATALOGUE
 from vtcore.cli import COMMANDS
 from vtcore.providers import BUILT_IN
@@ -15,7 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_status_page_is_what_is_registered():
     for page, made in ((PAGE, lines()), (MODELS, models())):
-        assert page.read_text(encoding="utf-8").splitlines() == list(made), f"{page.name} is stale: run `python -m tools.status_table`"
+        assert page.read_text(encoding="utf-8").splitlines() == list(made), f"{page.name} is stale: run `python tools/status_table.py`"
 
 
 def test_the_page_of_fields_is_what_the_request_classes_are():
