@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.fakes import FarMemory, far_view
 from vtcore import tensor
 from vtcore.bench.op_bench import bench
 from vtcore.bench.op_calls import shaped
@@ -147,6 +148,26 @@ def test_providers_are_compared_round_by_round():
     assert 1 < ratio.least <= ratio.median <= ratio.most
     assert "portable is" in "\n".join(show(result))
     assert result.json()["speeds"][1]["provider"] == "reference"
+
+
+def test_a_kernel_of_another_memory_is_timed_and_judged_there():
+    far = Provider("far", FarMemory())
+
+    def add(x, y):
+        out = tensor.empty(far.memory, x.shape)
+        far_view(out, far.memory)[...] = far_view(x, far.memory) + far_view(y, far.memory)
+        return out
+
+    def write(pages, values, slots):
+        REGISTRY["write_pages"].reference(*(far_view(v, far.memory) for v in (pages, values, slots)))
+
+    far.kernel(REGISTRY["add"])(add)
+    far.kernel(REGISTRY["write_pages"])(write)
+    for name in ("add", "write_pages"):
+        base = next(cases(REGISTRY[name])).call
+        (speed,) = bench(REGISTRY[name], base, [far], SHORT, lambda: ROOF).speeds
+        assert speed.wrong == ""
+        assert "computes in memory 'far'" in speed.unshared
 
 
 def test_a_decline_is_an_error_with_its_reason():

@@ -87,6 +87,8 @@ def test_it_can_be_read_at_every_width_in_light_and_dark(browser, file, width, d
     assert shown.run("document.documentElement.scrollWidth") <= width
     assert shown.poor_contrast == []
     assert (shown.requests, shown.errors) == ([], [])
+    assert shown.run("Math.max(...[...document.querySelectorAll('.map tbody tr')].map((r) => r.offsetHeight))") < 100
+    assert shown.run("Math.min(...[...document.querySelectorAll('.map tbody th')].map((r) => r.offsetWidth))") > 80
     paper = shown.run("getComputedStyle(document.documentElement).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") is not dark
 
