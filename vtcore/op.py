@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.errors import OpError
-from vtcore.signature import Signature
+from vtcore.signature import Signature, evaluate
 
 Array = Any  # a bare ndarray (or Blocks) outside an engine, a Tensor inside: to a model it has shape, dtype, reshape and slicing
 Call = dict[str, Any]  # one call's arguments by name
@@ -23,18 +23,22 @@ Check = Callable[..., str | None]  # what is wrong with a call's values beyond i
 Rows = Callable[..., "np.ndarray[Any, Any] | None"]  # None: the host can't tell, so all
 REGISTRY: dict[str, Op] = {}
 HOME = Path(__file__).parents[1]
+LENGTH = 64  # terms of a sum that a tolerance is stated for
 SCALARS = {"bool": (bool,), "int": (int,), "float": (float, int), "str": (str,)}  # a parameter's annotation -> what may stand there
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a kernel may be from the definition: |got - want| <= atol + rtol * (largest |want| of the same row). Integers: equal.
+    """How far a kernel may be from the definition: |got - want| <= atol + bound * (largest |want| of the same row). Integers: equal.
 
-    `rtol` is by the dtype of the float arguments (the widest step of rounding that takes part); `source` says where it comes from."""
+    `rtol` is by the dtype of the float arguments (the widest step of rounding that takes part); `source` says where it comes from.
+    `over` names the axis that is summed over: rtol is for LENGTH terms, and of more the bound grows with the square root of their number,
+    as rounding errors of either sign do (Higham and Mary, A new approach to probabilistic rounding error analysis, 2019)."""
 
     rtol: Mapping[str, float]
     source: str
     atol: float = 1e-30
+    over: str = ""
     where: str = field(default="", compare=False, repr=False)  # file:line that sets it; found out by itself
 
     def __post_init__(self) -> None:
@@ -44,8 +48,12 @@ class Tolerance:
         object.__setattr__(self, "where", self.where or f"{shown.as_posix()}:{caller.f_lineno}")
 
     def of(self, dtype: str) -> float:
-        """The relative bound for float arguments of this dtype."""
+        """The relative bound for float arguments of this dtype and sums of up to LENGTH terms."""
         return self.rtol.get(dtype, self.rtol["float32"])
+
+    def bound(self, dtype: str, sizes: Mapping[str, Any]) -> float:
+        """The relative bound for a call with axes of these sizes."""
+        return self.of(dtype) * max(1.0, evaluate(self.over, sizes) / LENGTH) ** 0.5 if self.over else self.of(dtype)
 
 
 FLOAT32_ROW = Tolerance({"float32": 1e-5}, "float32 arithmetic in another order: about 80 ulp of the largest value of the row")

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.bench.op_calls import arrays_of
 from vtcore.bench.op_inputs import Inputs
-from vtcore.conformance.judge import difference, several
-from vtcore.op import Call, Op
+from vtcore.conformance.judge import difference, rtol_of, several
+from vtcore.op import Op
 from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -68,15 +67,9 @@ def _wrong(op: Op, inputs: Inputs, kept: Kept, round_: int) -> str | None:
     if [_kind(g) for g in got] != [_kind(w) for w in wanted]:
         return f"it gave {', '.join(map(_kind, got)) or 'nothing'}; the op gives {', '.join(map(_kind, wanted)) or 'nothing'}"
     pairs = [("result", g, w) for g, w in zip(got, wanted, strict=True)] + [(n, a, call[n]) for n, a in kept.written.items()]
-    found = [d for what, g, w in pairs if (d := difference(op, what, g, w, _dtype(call))) is not None]
+    found = [d for what, g, w in pairs if (d := difference(op, what, g, w, rtol_of(op, call))) is not None]
     return next((str(d) for d in found if d.error > d.bound), None)
 
 
 def _kind(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def _dtype(call: Call) -> str:
-    """The float dtype of a call's arrays that holds the least."""
-    names = {str(a.dtype) for v in call.values() for a in arrays_of(v)}
-    return next((n for n in ("bfloat16", "float16") if n in names), "float32")

@@ -1,45 +1,78 @@
-"""A provider against the ops' definitions: each sample of each op is run by both, and everything that a call may change is compared."""
+"""A provider against the ops' definitions, call by call: the samples of each op, fresh calls beside them, and calls that are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from time import perf_counter
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from math import prod
+from typing import Any, Protocol
 
 import vtcore.ops  # noqa: F401  (registers the ops)
-from vtcore.conformance.case import Case, as_tensors, cases, laid
-from vtcore.conformance.judge import judge
+from vtcore.conformance import trial
+from vtcore.conformance.case import Case, cases
+from vtcore.conformance.fresh import fresh
 from vtcore.conformance.saved import load_all
-from vtcore.conformance.verdict import Outcome, Verdict
-from vtcore.dispatch import Dispatcher
-from vtcore.errors import ArgumentError, DeclinedError
-from vtcore.op import REGISTRY, Call, Op
-from vtcore.provider import Function, Provider
+from vtcore.conformance.trial import run
+from vtcore.conformance.verdict import Verdict
+from vtcore.errors import ArgumentError
+from vtcore.op import REGISTRY, Op
+from vtcore.provider import Provider
+from vtcore.providers.arrays import Arrays
+
+__all__ = ["Bench", "Here", "check", "check_kernel", "run", "saved", "wanted"]
+SOAK = 100  # calls more of one case of each op: what is right at first only is seen then
 
 
-class Unheld(Dispatcher):
-    """Takes any result: judging it is the check's own work."""
+class Bench(Protocol):
+    """Who runs cases on a provider: this process, or a child."""
 
-    def call(self, provider: Provider, op: Op, function: Function, call: Call) -> Any:
-        """What the function returns."""
-        return function(**call)
+    def run(self, case: Case) -> Verdict:
+        """The verdict of one case."""
+        ...
+
+    def repeat(self, case: Case, times: int) -> Verdict:
+        """The verdict of one case called many times."""
+        ...
 
 
-def check(provider: Provider, ops: Iterable[str] | None = None, seed: int = 0) -> Iterator[Verdict]:
-    """Every sample of the named ops (None: of all) on a provider. ArgumentError where there is no such op."""
+class Here:
+    """A provider in this process."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    def run(self, case: Case) -> Verdict:
+        return trial.run(self.provider, case)
+
+    def repeat(self, case: Case, times: int) -> Verdict:
+        return trial.repeat(self.provider, case, times)
+
+
+def check(provider: Provider | Bench, ops: Iterable[str] | None = None, seed: int = 0, fuzz: int = 0) -> Iterator[Verdict]:
+    """Every sample of the named ops (None: of all) on a provider, fresh calls beside them, and `fuzz` drawn calls an op.
+
+    The same seed gives the same calls. ArgumentError where there is no such op."""
+    bench = Here(provider) if isinstance(provider, Provider) else provider
     for op in wanted(ops):
-        for case in cases(op, seed):
-            yield run(provider, case)
+        yield from _checked(bench, op, seed, fuzz)
 
 
-def saved(provider: Provider, path: str, ops: Iterable[str] | None = None) -> Iterator[Verdict]:
+def saved(provider: Provider | Bench, path: str, ops: Iterable[str] | None = None) -> Iterator[Verdict]:
     """The cases of a file or a directory, of the named ops (None or empty: of all). ArgumentError where there are none."""
+    bench = Here(provider) if isinstance(provider, Provider) else provider
     names = {op.name for op in wanted(ops or None)}
     found = [case for case in load_all(path) if case.op.name in names]
     if not found:
         raise ArgumentError(f"{path} holds no case of {', '.join(sorted(names))}")
-    for case in found:
-        yield run(provider, case)
+    yield from map(bench.run, found)
+
+
+def check_kernel(op: str | Op, function: Callable[..., Any], seed: int = 0, fuzz: int = 0) -> list[Verdict]:
+    """One function of NumPy arrays against one op: `vtcore.providers.arrays` says how it is called."""
+    provider = Arrays(getattr(function, "__name__", "kernel"))
+    name = op if isinstance(op, str) else op.name
+    provider.kernel(wanted([name])[0])(function)
+    return list(check(provider, [name], seed, fuzz))
 
 
 def wanted(ops: Iterable[str] | None) -> list[Op]:
@@ -51,18 +84,21 @@ def wanted(ops: Iterable[str] | None) -> list[Op]:
     return [REGISTRY[name] for name in names]
 
 
-def run(provider: Provider, case: Case) -> Verdict:
-    """One case: the provider's kernel on Tensors, the definition on copies of the same arrays."""
-    arguments, dispatcher = laid(case), Unheld([provider], strict=True)
-    begin = perf_counter()
-    try:
-        with dispatcher:
-            results = case.op(**{n: as_tensors(v) for n, v in arguments.items()})
-        seconds = perf_counter() - begin
-        fault = judge(case, arguments, results)
-    except DeclinedError:
-        return Verdict(case, provider.name, "declined", next(iter(dispatcher.declines)).reason)
-    except Exception as error:  # a kernel may raise anything; a check goes on with the next case
-        return Verdict(case, provider.name, "error", f"{type(error).__name__}: {error}", kind="raised")
-    outcome: Outcome = "fail" if fault.kind else "pass"
-    return Verdict(case, provider.name, outcome, fault.reason, fault.worst, fault.kind, seconds, case.op.tolerance.where)
+def _checked(bench: Bench, op: Op, seed: int, fuzz: int) -> Iterator[Verdict]:
+    passed: list[Case] = []
+    for case in chain(cases(op, seed), fresh(op, seed)):
+        verdict = bench.run(case)
+        passed += [case] if verdict.outcome == "pass" else []
+        yield verdict
+    if passed and (verdict := bench.repeat(min(passed, key=_work), SOAK)).bad:
+        yield verdict
+    if fuzz:
+        from vtcore.conformance.fuzz import fuzzed  # hypothesis is there in an install for development, or for checks
+
+        yield from fuzzed(bench, op, seed, fuzz)
+
+
+def _work(case: Case) -> tuple[bool, int]:
+    """By what a call is quick to repeat: small, but not empty."""
+    sizes = [prod(v.shape) for v in case.call.values() if hasattr(v, "shape")]
+    return 0 in sizes, sum(sizes)

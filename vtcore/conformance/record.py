@@ -21,7 +21,7 @@ class Record:
     version: str = ""  # of vtcore
     verdicts: list[Verdict] = field(default_factory=list)
     stale: Sequence[str] = ()  # known gaps that are none, each with its line
-    saved: Mapping[str, str] = field(default_factory=dict)  # label of a case -> its .npz
+    saved: dict[str, str] = field(default_factory=dict)  # label of a case -> its .npz
     seconds: float = 0.0
     cases: str = ""  # where saved cases were read from instead of samples
 
@@ -47,5 +47,6 @@ class Record:
         case = verdict.case
         if self.cases:
             return f"vtcore check {self.provider} {case.op.name} --cases {self.cases}"
-        wanted = f"--case {case.number}" if case.source == "sample" else f"--fuzz {self.fuzz}"
+        number = case.label.partition("#")[2]
+        wanted = f"--fuzz {self.fuzz}" if case.source == "drawn" else f"--case {number}"
         return f"vtcore check {self.provider} {case.op.name} {wanted} --seed {self.seed}"

@@ -86,6 +86,10 @@ class Verdict:
         """The same as a known gap."""
         return replace(self, outcome="known_gap", reason=f"{reason} ({self.kind}: {self.reason})")
 
+    def without_arrays(self) -> Verdict:
+        """The same, for a list of thousands."""
+        return replace(self, case=self.case.slim())
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {

@@ -18,6 +18,7 @@ SIXTEEN = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 SHAPES = ((1, 64), (3, 127), (5, 2048), (2, 3, 128), (96,), (0, 64))
 EXTREMES = (0.0, -0.0, 1e-40, -1e-40, 1e-30, 1e-4, -1e4, 1e4)  # 1e-40 is subnormal
 LIKELY = (0.25, 8.0)  # the largest magnitude of a usable random block lies between
+UNSEEN = 1e3  # what stands in a cache where nobody may look
 POOL = 1024  # random blocks to choose usable ones from
 
 
@@ -116,12 +117,12 @@ def paged(
     numbers, columns = rng.permutation(sum(need)) + 1, max(need, default=0) + 1
     table, k, v = (
         np.zeros((len(lengths), columns), np.int32),
-        *(np.full((sum(need) + 2, page, heads[1], w), 1e3, np.float32) for w in width),
+        *(np.full((sum(need) + 2, page, heads[1], w), UNSEEN, np.float32) for w in width),
     )
     for r, (n, begin) in enumerate(zip(lengths, np.cumsum([0, *need]), strict=False)):
         table[r, : need[r]] = own = numbers[begin : begin + need[r]]
         for pages in (k, v):
-            values = np.full((len(own) * page, *pages.shape[2:]), 1e3, np.float32)
+            values = np.full((len(own) * page, *pages.shape[2:]), UNSEEN, np.float32)
             values[:n] = normal(rng, n, *pages.shape[2:])
             pages[own] = values.reshape(-1, *pages.shape[1:])
     index = [np.arange(n - new, n) for n, new in zip(lengths, tokens, strict=True)]

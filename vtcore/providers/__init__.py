@@ -12,6 +12,7 @@ from typing import Any
 
 from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError, VtcoreError
 from vtcore.provider import Provider
+from vtcore.providers.arrays import collected
 
 GROUP = "vtcore.providers"
 BUILT_IN = ("portable", "reference", "null")
@@ -34,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str, options: ProviderOptions | None = None) -> Provider:
-    """One provider: a built-in name, an entry point, or `./file.py` that holds `provider` or `make(options)`.
+    """One provider: a built-in name, an entry point, or `./file.py` that holds `provider`, `make(options)`, or kernels.
 
     Raises ArgumentError for an unknown name, ProviderUnavailableError (with the reason) where it can't work here."""
     options = options or ProviderOptions()
@@ -79,13 +80,14 @@ def _loaded(name: str, load: Callable[[], Any]) -> Any:
 
 
 def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
-    made = getattr(source, "provider", source)
+    made = getattr(source, "provider", None) or collected(source, Path(name).stem) or source
     make: Any = getattr(source, "make", None)
     build = make if make is not None else made if callable(made) else lambda options: made
     provider = _loaded(name, lambda: build(options))
     if not isinstance(provider, Provider):
         raise ProviderError(
-            f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, or `make(options)` that returns one"
+            f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, `make(options)` that returns one, "
+            "or functions under @kernel"
         )
     return provider
 

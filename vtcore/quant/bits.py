@@ -18,7 +18,7 @@ def fields(packed: Array, bits: int) -> Array:
 def numbers(packed: Array, bits: int) -> Array:
     """uint8 [..., n] -> uint8 [..., n * 8 / bits]: the fields of the first byte, lowest first, then those of the next."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(*packed.shape[:-1], -1)
+    return ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts))
 
 
 def words(raw: Array, dtype: str) -> Array:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from tests.providers.portable.instances import portable, run
 from tests.providers.portable.test_bounds import at_the_edge
 from vtcore import ops
 from vtcore.capture import Capture
-from vtcore.conformance.check import check
+from vtcore.conformance.case import cases
+from vtcore.conformance.trial import glance
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ProviderError
+from vtcore.op import REGISTRY
 from vtcore.providers.portable.kernels import plain as family
 from vtcore.providers.portable.kernels import register_all
 from vtcore.providers.portable.kernels.plain import choice, draw, numba_text
@@ -54,7 +57,7 @@ def same(op, provider=None, **call):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("op", NAMES)
 def test_samples_are_as_the_definitions_say(op, threads):
-    judged = list(check(portable(threads=threads), [op]))
+    judged = [glance(portable(threads=threads), case) for case in cases(REGISTRY[op])]
     assert judged
     assert [str(v) for v in judged if v.outcome != "pass"] == []
 
@@ -62,8 +65,8 @@ def test_samples_are_as_the_definitions_say(op, threads):
 @cache
 def ready():
     """A provider whose kernels are compiled: what hypothesis times is then their work."""
-    for _ in check(one_thread(), NAMES):
-        pass
+    for case in chain.from_iterable(cases(REGISTRY[n]) for n in NAMES):
+        glance(one_thread(), case)
     return one_thread()
 
 
@@ -330,8 +333,8 @@ def test_greedy_tokens_need_no_numba_and_neither_do_others_once_it_is_compiled(t
     model, environment = random_llama(tmp_path / "model"), os.environ | {"VTCORE_CACHE": str(tmp_path)}
     provider = Portable(None, 1, ObjectCache(tmp_path / "kernels"))
     register_all(provider)
-    for _ in check(provider, ["apply_temperature", "apply_top_k_top_p", "random_sample"]):
-        pass
+    for case in chain.from_iterable(cases(REGISTRY[n]) for n in ("apply_temperature", "apply_top_k_top_p", "random_sample")):
+        glance(provider, case)
     said = subprocess.run([sys.executable, "-c", TOLD, model], env=environment, capture_output=True, text=True, check=True).stdout
     greedy, sampled_ids = (line.rsplit(" ", 1) for line in said.splitlines())
     assert greedy[1] == sampled_ids[1] == "False"

@@ -3,13 +3,15 @@
 import pytest
 
 from tests.providers.portable.instances import NAMES, WITHOUT_EXTRAS, portable
-from vtcore.conformance.check import check
+from vtcore.conformance.case import cases
+from vtcore.conformance.trial import glance
+from vtcore.op import REGISTRY
 
 
 @pytest.mark.parametrize("op", sorted(portable().kernels))
 @pytest.mark.parametrize("isa", NAMES)
 def test_samples_are_as_the_definitions_say(isa, op):
-    judged = list(check(portable(isa), [op]))
+    judged = [glance(portable(isa), case) for case in cases(REGISTRY[op])]
     assert judged
     assert [str(v) for v in judged if v.outcome not in ("pass", "declined")] == []
     assert not [v.reason for v in judged if v.outcome == "declined"]
@@ -17,7 +19,7 @@ def test_samples_are_as_the_definitions_say(isa, op):
 
 @pytest.mark.parametrize("isa", WITHOUT_EXTRAS)
 def test_products_of_bytes_without_their_instruction(isa):
-    assert [str(v) for v in check(portable(isa), ["linear_q8"]) if v.outcome != "pass"] == []
+    assert [str(v) for c in cases(REGISTRY["linear_q8"]) if (v := glance(portable(isa), c)).outcome != "pass"] == []
 
 
 def test_what_a_model_needs_has_a_kernel():

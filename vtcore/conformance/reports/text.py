@@ -31,8 +31,6 @@ def _lines(record: Record) -> Iterator[str]:
 
 def _failure(record: Record, verdict: Verdict) -> Iterator[str]:
     yield str(verdict)
-    if verdict.bound_at and verdict.worst is not None:
-        yield f"    the bound is set in {verdict.bound_at}"
     yield f"    again: {record.again(verdict)}"
     if saved := record.saved.get(verdict.case.label):
         yield "    in Python:"

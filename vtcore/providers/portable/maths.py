@@ -46,9 +46,10 @@ def exp(k: Lanes, x: Val) -> Val:
 
 
 def exp_falling(k: Lanes, x: Val) -> Val:
-    """e^x for x <= 0, not below e^-87."""
+    """e^x for x <= 0, and 0 under -87."""
     n, p = _exp_parts(k, k.max(x, -87.0))
-    return p * ((n << 23) + ONE).cast("bitcast", F32)
+    y = k.select(x < -87.0, k.like(x, 0.0), p * ((n << 23) + ONE).cast("bitcast", F32))
+    return k.select(x.unordered(), x, y)
 
 
 def _exp_parts(k: Lanes, x: Val) -> tuple[Val, Val]:

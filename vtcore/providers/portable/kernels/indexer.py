@@ -50,7 +50,7 @@ def _score(k: Lanes, q: Val, weights: Val, key: tuple[Val, Val], scale: Val, hea
             dot.set(k.fma(k.floats(q + (d * heads + h) * 4, "float32", count), x, dot.get()))
     total = k.const(0.0)
     for (h, count), dot in zip(parts, dots, strict=True):
-        total = k.fma(k.max(dot.get() * k.splat(scale), 0.0), k.floats(weights + h * 4, "float32", count), total)
+        total = k.fma(k.max(k.const(0.0), dot.get() * k.splat(scale)), k.floats(weights + h * 4, "float32", count), total)
     return k.hsum(total)
 
 

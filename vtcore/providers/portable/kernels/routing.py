@@ -141,6 +141,7 @@ def routed_sparsely(k: Lanes, logits: Val, experts: Val, rows: Val, twice: Val, 
             total.set(0.0)
             for i, count in k.vectors(experts):
                 v, x = _left(k, at, i, count, taken.get())
+                v = k.select(x.unordered(), x, v)  # not a number is never the best, and spoils every share
                 near = (k.splat(top) - x) / k.max(k.abs(x), k.splat(top)) > k.splat(twice)
                 total.set(total.get() + k.select(near, k.const(0.0), maths.exp(k, v - k.splat(top))))
             k.put_number(weights + (row * 2 + j) * 4, k.lift(1.0, F32) / k.hsum(total.get()))

@@ -1,0 +1,71 @@
+"""Known gaps: failures that are listed with a reason, so that a CI is red for new ones only. A line that no longer fails is reported.
+
+One line each: an op, or a case as reports call it, then the reason. `#` before a space begins a comment.
+
+    # kept until the next release
+    softmax       rows of one element are not written
+    rms_norm#3    three axes"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vtcore.conformance.verdict import Verdict
+from vtcore.errors import ArgumentError
+from vtcore.op import REGISTRY
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One line."""
+
+    name: str  # of an op, or a case's label
+    reason: str
+    where: str  # file:line
+
+    def holds(self, verdict: Verdict) -> bool:
+        """Whether it is about this case."""
+        return self.name in (verdict.case.op.name, verdict.case.label)
+
+
+class Gaps:
+    """The lines of a file. Raises ArgumentError where one has no reason, or names no op."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.gaps = [] if path is None else _read(path)
+
+    def seen(self, verdict: Verdict) -> Verdict:
+        """A failure that is listed as a known gap; anything else as it is."""
+        gap = next((g for g in self.gaps if g.holds(verdict)), None) if verdict.bad else None
+        return verdict if gap is None else verdict.known(gap.reason)
+
+    def stale(self, verdicts: Sequence[Verdict]) -> list[str]:
+        """The lines about cases that were run and don't fail."""
+        return [f"{g.where}: {g.name}: {g.reason}" for g in self.gaps if _passes(g, verdicts)]
+
+
+def _passes(gap: Gap, verdicts: Sequence[Verdict]) -> bool:
+    outcomes = [v.outcome for v in verdicts if gap.holds(v)]
+    return bool(outcomes) and "known_gap" not in outcomes
+
+
+def _read(path: Path) -> list[Gap]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise ArgumentError(f"known gaps can't be read from {path}: {wrong}") from None
+    numbered = [(i, line.strip()) for i, line in enumerate(lines, 1)]
+    return [_gap(f"{path}:{i}", line) for i, line in numbered if line and not (line == "#" or line.startswith("# "))]
+
+
+def _gap(where: str, line: str) -> Gap:
+    name, _, reason = line.partition(" ")
+    if name.partition("#")[0] not in REGISTRY:
+        raise ArgumentError(
+            f"{where}: there is no op {name.partition('#')[0]!r}; a line is an op or a case such as rms_norm#3, then a reason"
+        )
+    if not reason.strip():
+        raise ArgumentError(f"{where}: {name} has no reason; a known gap says why it is one")
+    return Gap(name, reason.strip(), where)

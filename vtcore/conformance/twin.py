@@ -1,0 +1,84 @@
+"""A case's twin: the same shapes, strides and integers with other values, as likely to break a kernel and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vtcore.conformance.case import Case
+from vtcore.conformance.layout import like
+from vtcore.conformance.steady import steady
+from vtcore.errors import OpError
+from vtcore.op import Call
+from vtcore.quant.blocks import Blocks
+
+Array = np.ndarray[Any, Any]
+TRIES = 3
+SMALLEST = 0.5  # of a value's size: what is in [0, 1], negative, zero or infinite stays so
+
+
+def twin(case: Case) -> Case | None:
+    """The same case with each float made smaller by a factor of its own in [0.5, 1), or its rows turned around where it holds no floats.
+
+    None where nothing changes, where the op doesn't take that, or where such values say nothing of a kernel."""
+    for call in _candidates(case):
+        other = replace(case, call=call)
+        if any(_bytes(case.call[n]) != _bytes(v) for n, v in call.items()) and _taken(other) and steady(other):
+            return other
+    return None
+
+
+def _candidates(case: Case) -> Iterator[Call]:
+    for attempt in range(TRIES if _floats(case) else 0):
+        rng = np.random.default_rng([case.seed & 0xFFFFFFFF, case.number, 2, attempt])
+        yield {n: _each(v, lambda a, r=rng: _smaller(r, a)) for n, v in case.call.items()}
+    yield {n: _each(v, _turned) for n, v in case.call.items()}
+
+
+def _floats(case: Case) -> bool:
+    return any(isinstance(v, np.ndarray) and v.size and _is_float(v) for v in case.call.values())
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind not in "iub"
+
+
+def _each(value: Any, change: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_each(v, change) for v in value)
+    return change(value) if isinstance(value, (np.ndarray, Blocks)) else value
+
+
+def _smaller(rng: np.random.Generator, value: Any) -> Any:
+    if isinstance(value, Blocks) or not _is_float(value):
+        return value
+    out = like(value)
+    out[...] = value * rng.uniform(SMALLEST, 1, value.shape).astype(np.float32)
+    return out
+
+
+def _turned(value: Any) -> Any:
+    if isinstance(value, Blocks):
+        return Blocks(value.data[::-1].copy(), value.dtype)
+    if value.ndim == 0:
+        return value
+    out = like(value)
+    out[...] = value[::-1]
+    return out
+
+
+def _taken(case: Case) -> bool:
+    try:
+        case.op.validate(case.call)
+    except OpError:
+        return False
+    return True
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_bytes(v) for v in value]
+    return value.data.tobytes() if isinstance(value, Blocks) else value.tobytes() if isinstance(value, np.ndarray) else value
