@@ -150,6 +150,10 @@ def test_files_are_read_below_the_directory_alone(tmp_path):
     assert "leads out of" in " ".join(found.problems)
     assert "line 2 is no FlashInfer workload or trace: 'definition' is missing" in " ".join(found.problems)
     assert "line 3 is not JSON" in " ".join(found.problems)
+    bad = tmp_path / "set" / "definitions" / "bad.json"
+    for name in ("../up", "/etc/x", "a*b", "a\nb"):
+        bad.write_text(json.dumps(GEMM | {"name": name}))
+        assert "letters, digits and _.- only" in TraceSet(tmp_path / "set").problems[0]
     with pytest.raises(ArgumentError, match="has no folder `definitions`"):
         TraceSet(tmp_path)
 

@@ -5,11 +5,16 @@ import pytest
 
 from tests.checkpoints import random_llama
 from vtcore import LLM, SamplingParams
+from vtcore.conformance.case import cases
 from vtcore.conformance.check import run
 from vtcore.conformance.harvest import Harvest, parse
 from vtcore.conformance.saved import load_all
+from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
+from vtcore.op import REGISTRY
 from vtcore.providers import find
+from vtcore.quant.blocks import Blocks
+from vtcore.tensor import of
 from vtcore.watched import dispatcher_of
 
 
@@ -69,3 +74,34 @@ def test_wrong_wishes_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ArgumentError, match="not an empty directory"):
         Harvest({"add": 1}, tmp_path)
+
+
+def as_tensors(value):
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(as_tensors, value))
+    return of(value.copy() if isinstance(value, np.ndarray) else value) if isinstance(value, (np.ndarray, Blocks)) else value
+
+
+def results(op, call):
+    """The results, and what is written of its first rows, as far as both have them."""
+    copies = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in call.items()}
+    out = op.reference(**copies)
+    return [*(out if isinstance(out, tuple) else () if out is None else (out,))], {n: copies[n] for n in op.writes if copies[n] is not None}
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_a_captured_call_gives_what_the_call_gave(name, tmp_path):
+    op, found = REGISTRY[name], list(cases(REGISTRY[name]))[:12]
+    harvest, dispatcher = Harvest({name: len(found)}, tmp_path / "c"), Dispatcher()
+    with harvest.of(dispatcher), dispatcher:
+        kept = [(case, harvest.kept[name], op(**{n: as_tensors(v) for n, v in case.call.items()})) for case in found]
+    numbers = [before for _, before, _ in kept] + [harvest.kept[name]]
+    distinct = [case for (case, before, _), after in zip(kept, numbers[1:], strict=True) if after > before]
+    back = list(load_all(tmp_path / "c"))
+    assert len(back) == len(distinct) > 0
+    for case, again in zip(distinct, back, strict=True):
+        (want, wrote), (got, wrote_again) = results(op, case.call), results(op, again.call)
+        assert all(np.array_equal(g, w, equal_nan=True) for g, w in zip(got, want, strict=True)), case
+        for argument, rows in wrote_again.items():
+            touched = op.touches[argument](**case.call)
+            assert np.array_equal(rows[touched], wrote[argument][touched], equal_nan=True), case

@@ -213,6 +213,12 @@ def test_what_is_no_report_is_refused(tmp_path, capsys):
     for data in ({}, [], race(vtcore_bench_op=2), race(speeds=[{}]), race(speeds=[{**race()["speeds"][0], "seconds": "fast"}])):
         with pytest.raises(ArgumentError, match="no result of `vtcore bench-op --json`"):
             Race.of(data, "b.json")
+    for changes in ({"facts": "x"}, {"stale": 3}, {"verdicts": [verdict("pass") | {"kind": 3}]}):
+        with pytest.raises(ArgumentError, match="is no report"):
+            Column.of({"provider": "p", "verdicts": []} | changes, "a.json")
+    for changes in ({"roofline": {}}, {"machine": []}, {"speeds": [race()["speeds"][0] | {"share": "much"}]}):
+        with pytest.raises(ArgumentError, match="no result"):
+            Race.of(race(**changes), "b.json")
     (tmp_path / "broken.json").write_text("{")
     assert main(["check-page", str(tmp_path / "broken.json"), "-o", str(tmp_path / "page.html")]) == 1
     assert "is not JSON" in capsys.readouterr().err

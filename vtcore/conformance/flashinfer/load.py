@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -26,6 +27,7 @@ MOST_BYTES = 64 << 20  # of a case's arrays
 MOST_FLOPS = 4 << 30  # of a case: some seconds of the definition
 NUMPY = {n: np.dtype(n) for n in ("float32", "float16", "int64", "int32", "int16", "int8", "bool")}
 NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+NAME = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
 ROWS = 4  # of the workload that is made up where none is given
 PLAIN = ("rms_norm", "add_rms_norm", "linear", "embedding")  # ops whose workload can be made up
 
@@ -45,6 +47,10 @@ class TraceSet:
         for path in sorted((root / "definitions").rglob("*.json")):
             try:
                 definition = check_definition(read_object(path), str(path))
+                if not NAME.fullmatch(definition["name"]):
+                    raise ArgumentError(
+                        f"{path}: name is {definition['name']!r:.60}; it becomes the name of files, so letters, digits and _.- only"
+                    )
                 self.definitions[definition["name"]] = definition
             except (ArgumentError, CheckpointError) as error:
                 self.problems.append(str(error))

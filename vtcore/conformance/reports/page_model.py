@@ -117,6 +117,7 @@ class Column:
     def of(cls, data: Json, where: str) -> Column:
         """From the JSON of a check. ArgumentError where it is something else."""
         try:
+            _check_kinds(data, False, facts=dict, stale=list, failed=bool, vtcore=str)
             by_op: dict[str, list[Json]] = {}
             for verdict in data["verdicts"]:
                 _check_verdict(verdict)
@@ -167,14 +168,16 @@ class Race:
     @classmethod
     def of(cls, data: Json, where: str) -> Race:
         """ArgumentError where the JSON is something else."""
-        numbers = ("seconds", "gbytes", "calls", "checked")
         try:
-            good = data["vtcore_bench_op"] == 1 and all(math.isfinite(s[n]) and s[n] >= 0 for s in data["speeds"] for n in numbers)
-            assert {"op", "call", "bound", "machine", "roofline"} <= data.keys()
-        except (KeyError, TypeError, AssertionError, AttributeError):
-            good = False
-        if not good:
-            raise ArgumentError(f"{where} is no result of `vtcore bench-op --json`")
+            if data["vtcore_bench_op"] != 1:
+                raise ValueError("vtcore_bench_op is not 1")
+            _check_kinds(data, True, op=str, call=str, bound=str, machine=dict, roofline=dict, speeds=list)
+            _check_numbers(data["roofline"], "bandwidth", "flops", "threads")
+            for speed in data["speeds"]:
+                _check_kinds(speed, True, provider=str, wrong=str, unshared=str)
+                _check_numbers(speed, "seconds", "gbytes", *(n for n in ("gflops", "share") if speed[n] is not None))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArgumentError(f"{where} is no result of `vtcore bench-op --json`: {type(error).__name__}: {error}") from error
         return cls(data)
 
     @property
@@ -194,8 +197,21 @@ def _share(worst: Json) -> float:
 
 
 def _check_verdict(verdict: Json) -> None:
-    for name in ("op", "case", "call", "outcome", "reason"):
-        if not isinstance(verdict[name], str):
-            raise TypeError(f"{name} is {verdict[name]!r:.40}")
+    _check_kinds(verdict, True, op=str, case=str, call=str, outcome=str, reason=str)
+    _check_kinds(verdict, False, kind=str, again=str, bound_at=str)
     if verdict.get("worst"):
         _share(verdict["worst"])
+
+
+def _check_kinds(data: Json, needed: bool, /, **kinds: type) -> None:
+    """Each is of its kind, where it is there; `needed`: it must be."""
+    for name, kind in kinds.items():
+        value = data[name] if needed else data.get(name, kind())
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is {value!r:.40}; it must be {kind.__name__}")
+
+
+def _check_numbers(data: Json, *names: str) -> None:
+    for name in names:
+        if not (math.isfinite(data[name]) and data[name] >= 0):
+            raise ValueError(f"{name} is {data[name]!r:.40}; it must be a number from 0")
