@@ -33,7 +33,7 @@ from vtcore.tensor import of
 
 NAMES = [
     "apply_logit_bias", "apply_min_p", "apply_penalties", "apply_temperature", "apply_token_mask", "apply_top_k_top_p", "attention",
-    "per_head", "place", "random_sample", "top_k",
+    "place", "random_sample", "top_k",
 ]  # fmt: skip
 TOLD = """
 import sys, vtcore
@@ -259,7 +259,6 @@ def test_nothing_is_read_behind_the_arguments():
     calls = sampled(rng, 3, 37) | {
         "top_k": {"x": rng.standard_normal((3, 37)).astype(np.float32), "k": 5},
         "attention": encoder(rng, 37, (0, 20, 37)),
-        "per_head": {"x": rng.standard_normal((3, 2, 7)).astype(np.float32), "weight": rng.standard_normal((2, 7, 5)).astype(np.float32)},
         "place": {"x": np.ones((3, 7), np.float32), "rows": np.array([2, 0], np.int32), "values": np.ones((2, 7), np.float32)},
         "apply_logit_bias": {"logits": np.ones((2, 9), np.float32), "rows": np.array([1]), "ids": np.array([8]), "values": np.float32([2])},
     }

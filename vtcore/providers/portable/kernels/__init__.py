@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     "bends", "compressed", "elementwise", "embedding", "experts", "hyper", "indexer", "linear", "linear_q8", "norm", "paged", "pages",
-    "plain", "positions", "rope", "routing", "rows",
+    "per_head", "plain", "positions", "rope", "routing", "rows",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtcore.providers.portable.kernels.plain import attention, choice, draw, logits, mixing, placing, products, recurrent, scans
+from vtcore.providers.portable.kernels.plain import attention, choice, draw, logits, mixing, placing, recurrent, scans
 
 if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 
 def register(p: Portable) -> None:
     """All of them."""
-    for family in (attention, choice, draw, logits, mixing, placing, products, recurrent, scans):
+    for family in (attention, choice, draw, logits, mixing, placing, recurrent, scans):
         family.register(p)
