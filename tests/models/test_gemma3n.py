@@ -33,7 +33,7 @@ def stored(path, config, weights):
 
 def as_on_the_hub():
     """config.json of version 4, in a wrapper; the text part's names as there."""
-    ropes = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": None}
+    ropes = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "rope_scaling": None, "query_pre_attn_scalar": 256, "altup_lr_multiplier": 1.0}
     text = {n: v for n, v in GOLDEN.config.items() if n not in ("architectures", "rope_parameters")} | ropes
     weights = {n.replace("model.", "model.language_model.", 1): a for n, a in GOLDEN.weights().items()}
     for i in (3, 4):  # which share the keys and values of others

@@ -109,5 +109,22 @@ def test_what_is_refused(change, words, tmp_path):
         load(tmp_path, TEXT | change)
 
 
+def test_the_released_numbers():
+    """Those of the 2.8T model: 93 layers, of which 24 attend."""
+    full = [*range(4, 93, 4), 93]
+    linear = {"num_heads": 96, "head_dim": 128, "short_conv_kernel_size": 4, "use_full_rank_gate": True, "gate_lower_bound": -5.0}
+    text = TEXT | {
+        "hidden_size": 7168, "intermediate_size": 33792, "num_hidden_layers": 93, "num_attention_heads": 96, "num_key_value_heads": 96,
+        "vocab_size": 163840, "num_experts": 896, "num_experts_per_token": 16, "moe_intermediate_size": 3072, "q_lora_rank": 1536,
+        "routed_expert_hidden_size": 3584, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "attn_res_block_size": 12, "max_position_embeddings": 1048576, "num_nextn_predict_layers": 0,
+        "linear_attn_config": linear | {"full_attn_layers": full, "kda_layers": [i for i in range(1, 94) if i not in full]},
+    }  # fmt: skip
+    c = KimiK3.read_config(KimiK3.defaults | text)
+    assert [i + 1 for i, kind in enumerate(c.kinds) if kind == "full_attention"] == full
+    assert (c.mlp_kinds[0], set(c.mlp_kinds[1:])) == ("dense", {"sparse"})
+    assert (c.head_dim, c.scale, c.num_experts_per_tok, c.linear_head_dim, c.context) == (192, 192**-0.5, 16, 128, 1048576)
+
+
 def test_that_no_oracle_gates_it_is_said():
     assert "not against an oracle" in KimiK3.ungated

@@ -152,6 +152,7 @@ def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield call | {"act": "gelu"}
     yield call | {"act": "relu2", "gate": None}
     yield call | {"limit": 0.5}
+    yield call | {"act": "situ", "alpha": 4.0, "limit": 25.0}
     call = _quantised(rng, FORMATS["MXFP4"], FORMATS["Q4_1"]) | _biases(rng, 3, 64, 40)
     yield call | {"act": "oai", "alpha": 1.0, "limit": 3.0}
     yield from sixteen(call)
