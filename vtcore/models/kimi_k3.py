@@ -1,11 +1,13 @@
 """Kimi K3: Kimi Linear, whose parts each look back over the sums of earlier blocks of layers (attention residuals), with experts in a
 narrower space, SiTU, a gate on latent attention's output, and delta nets that forget no faster than a bound.
 
-Where its description leaves a choice, this was taken: the first layer looks back over the embedding alone, and the head's norm is behind
-one more look back; experts are chosen from the full width, and their weighed sum is normalised before it is widened; the norms inside
-latent attention have Kimi Linear's epsilon, 1e-6, all others config.json's; A_log may be stored longer than there are heads."""
+No oracle gates it: tests hold it against a small forward in NumPy, which was written from the same description. Where that leaves a
+choice, this was taken: the first layer looks back over the embedding alone, and the head's norm is behind one more look back; experts are
+chosen from the full width, and their weighed sum is normalised before it is widened; the norms inside latent attention have Kimi Linear's
+epsilon, 1e-6, all others config.json's; A_log may be stored longer than there are heads."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Param, Step, Stored, Values, architecture, flat, heads
 from vtcore.models.fields import Fields, Json
 from vtcore.models.kimi_linear import KimiLinear
+from vtcore.op import Op
 from vtcore.ops import add, concat, mix_streams, mul, scale, sigmoid, sigmoid_mul, situ_mul, softmax
 
 RATE = Values(lambda a_log, c: np.exp(a_log.reshape(-1)[: c.linear_num_heads].reshape(-1, 1)))
@@ -23,7 +26,7 @@ class KimiK3(KimiLinear):
     """Between layers x is [T, n * hidden]: the sums of the closed blocks, and behind them that of the open one."""
 
     ungated: ClassVar[str] = "none: held against a forward in NumPy, not against an oracle"
-    acts: ClassVar[dict[str, Any]] = {"situ": situ_mul}
+    acts: ClassVar[Mapping[str, Op]] = {"situ": situ_mul}
     only: ClassVar[Json] = KimiLinear.only | {"topk_method": "noaux_tc"}
     defaults: ClassVar[Json] = KimiLinear.defaults | {
         "hidden_act": "situ", "activation_situ_beta": 1.0, "latent_moe_use_norm": False, "mla_use_output_gate": False,
