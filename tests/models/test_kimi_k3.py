@@ -98,9 +98,6 @@ def test_what_is_too_much_is_named(tmp_path):
         ({"linear_attn_config": LINEAR | {"gate_lower_bound": None}}, "linear_attn_config has no gate_lower_bound"),
         ({"linear_attn_config": LINEAR | {"gate_lower_bound": 1.0}}, "gate_lower_bound is 1.0; it must be a number from -1e+06 to 0"),
         ({"linear_attn_config": LINEAR | {"use_full_rank_gate": "yes"}}, "use_full_rank_gate is 'yes'"),
-        (
-            "quant_method is 'compressed-tensors'; dense",
-        ),
     ],
 )
 def test_what_is_refused(change, words, tmp_path):
