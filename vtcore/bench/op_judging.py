@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.bench.op_inputs import Inputs
-from vtcore.conformance.judge import difference, rtol_of, several
+from vtcore.conformance.judge import Answer, compared, result_names
 from vtcore.op import Op
 from vtcore.tensor import Tensor
 
@@ -52,23 +52,21 @@ def _blame(op: Op, inputs: Inputs, kept: list[Kept], bad: Kept) -> str:
     storages = [t.storage for k in kept if k is not bad for t in k.results if isinstance(t, Tensor)]
     if any(t.storage is s for t in bad.results if isinstance(t, Tensor) for s in storages):
         return "a later call's result lies in the same memory: each result must be fresh"
-    if any(_wrong(op, inputs, bad, r) is None for r in {*range(FIRST), bad.round - 1} if r < bad.round):
+    if any(_wrong(op, inputs, bad, r) == "" for r in {*range(FIRST), bad.round - 1} if r < bad.round):
         return "it is the result of earlier values in the same memory: the kernel goes by where its inputs lie, not by what they hold"
-    if bad is not kept[0] and _wrong(op, inputs, kept[0], kept[0].round) is None:
+    if bad is not kept[0] and _wrong(op, inputs, kept[0], kept[0].round) == "":
         return "the first calls were right: the kernel is wrong later on"
     return "the first calls were wrong too: `vtcore check` says more"
 
 
-def _wrong(op: Op, inputs: Inputs, kept: Kept, round_: int) -> str | None:
-    """In what way a result is not that of the values of a round."""
-    call = {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in inputs.values(round_, kept.number).items()}
-    wanted = several(op.reference(**call))
+def _wrong(op: Op, inputs: Inputs, kept: Kept, round_: int) -> str:
+    """In what way a result is not that of the values of a round; empty: in none."""
+    answer = Answer(op, inputs.values(round_, kept.number))
     got = [t.numpy() if isinstance(t, Tensor) else t for t in kept.results]
-    if [_kind(g) for g in got] != [_kind(w) for w in wanted]:
-        return f"it gave {', '.join(map(_kind, got)) or 'nothing'}; the op gives {', '.join(map(_kind, wanted)) or 'nothing'}"
-    pairs = [("result", g, w) for g, w in zip(got, wanted, strict=True)] + [(n, a, call[n]) for n, a in kept.written.items()]
-    found = [d for what, g, w in pairs if (d := difference(op, what, g, w, rtol_of(op, call))) is not None]
-    return next((str(d) for d in found if d.error > d.bound), None)
+    if [_kind(g) for g in got] != [_kind(w) for w in answer.results]:
+        return f"it gave {', '.join(map(_kind, got)) or 'nothing'}; the op gives {', '.join(map(_kind, answer.results)) or 'nothing'}"
+    pairs = list(zip(result_names(answer.results), got, answer.results, strict=True))
+    return compared(op, [*pairs, *((n, kept.written[n], want) for n, want in answer.written.items())], answer.rtol).reason
 
 
 def _kind(value: Any) -> str:

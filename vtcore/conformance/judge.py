@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,11 +46,17 @@ def judge(case: Case, answer: Answer, arguments: Arguments, results: Any, output
         return fault
     pairs = [(n, r.numpy(), w) for n, r, w in zip(names, given, answer.results, strict=True)]
     pairs += [(n, laid.values(), answer.written[n]) for n, laid in arguments.arrays() if n in answer.written]
-    found = [d for what, got, want in pairs if (d := difference(case.op, what, got, want, answer.rtol)) is not None]
+    return compared(case.op, pairs, answer.rtol)
+
+
+def compared(op: Op, pairs: Iterable[tuple[str, Array, Array]], rtol: float) -> Fault:
+    """What is wrong with values, each array (its name, got, wanted) against the op's bound; else the worst difference."""
+    pairs = list(pairs)
+    found = [d for what, got, want in pairs if (d := difference(op, what, got, want, rtol)) is not None]
     worst = max(found, key=lambda d: d.share, default=None)
     if worst is not None and worst.error > worst.bound:
-        return Fault("wrong_value", f"{worst}\n    {_source(case.op)}", worst)
-    lost = next((words for what, got, want in pairs if (words := _lost(case.op, what, got, want))), "")
+        return Fault("wrong_value", f"{worst}\n    {_source(op)}", worst)
+    lost = next((words for what, got, want in pairs if (words := _lost(op, what, got, want))), "")
     return Fault("wrong_value" if lost else "", lost, worst)
 
 

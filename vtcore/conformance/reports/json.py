@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from vtcore.conformance.record import Record
+from vtcore.conformance.verdict import Verdict
 
 
 def render(record: Record) -> str:
@@ -21,5 +23,10 @@ def render(record: Record) -> str:
         "counts": dict(record.counts()),
         "ops": {op: dict(record.counts(op)) for op in record.by_op},
     }
-    verdicts = [v.as_dict() | ({"again": record.again(v)} if v.bad else {}) for v in record.verdicts]
-    return json.dumps(head | {"verdicts": verdicts}, indent=1)
+    return json.dumps(head | {"verdicts": [_verdict(record, v) for v in record.verdicts]}, indent=1)
+
+
+def _verdict(record: Record, verdict: Verdict) -> dict[str, Any]:
+    """With the command that runs it again, and the file of its inputs, where it failed."""
+    saved = record.saved.get(verdict.case.label)
+    return verdict.as_dict() | ({"again": record.again(verdict)} if verdict.bad else {}) | ({"saved": saved} if saved else {})

@@ -198,7 +198,7 @@ def _share(worst: Json) -> float:
 
 def _check_verdict(verdict: Json) -> None:
     _check_kinds(verdict, True, op=str, case=str, call=str, outcome=str, reason=str)
-    _check_kinds(verdict, False, kind=str, again=str, bound_at=str)
+    _check_kinds(verdict, False, kind=str, again=str, bound_at=str, saved=str)
     if verdict.get("worst"):
         _share(verdict["worst"])
 
