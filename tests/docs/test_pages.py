@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "docs/flashinfer-trace.md",
+    "docs/kernel-tools.md",
     "docs/add-an-op.md",
     "docs/add-a-provider.md",
     "docs/add-a-model.md",
