@@ -37,6 +37,11 @@ class Stream:
         """Scores of the prompt, complete once the stream has ended; of use only if they were asked for."""
         return self.submission.prompt_logprobs
 
+    @property
+    def num_cached_tokens(self) -> int | None:
+        """Of the prompt, found in the cache; None: it has not begun."""
+        return self.submission.requests[0].num_cached_tokens
+
     def abort(self) -> None:
         """End the request and free what it holds, after the step that is being computed; the stream ends at once. Nothing where it has."""
         if not self._ended:

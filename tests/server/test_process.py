@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.server.conftest import Server, serving
 
@@ -71,3 +72,15 @@ def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(model, tmp_path):
     assert "vtcore: error: " in server.said()
     assert "Traceback" not in server.said()
     server.stop()
+
+
+def test_a_full_queue_says_when_to_come_again_and_development_routes_are_there_if_asked_for(model, tmp_path):
+    options = ("--max-num-seqs", "1", "--max-num-queued-reqs", "1", "--enable-server-dev-mode", "--scheduling-policy", "priority")
+    with serving(model, tmp_path, *options) as server, ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda i: server.client.post("/v1/completions", json=LONG | {"priority": i}), range(6)))
+        assert {a.status_code for a in answers} == {200, 503}
+        refused = next(a for a in answers if a.status_code == 503)
+        assert (refused.headers["retry-after"], refused.json()["error"]["type"]) == ("5", "ServiceUnavailableError")
+        info = server.client.get("/server_info").json()
+        assert (info["info"]["max_num_seqs"], info["restarts"], info["stats"]["running"]) == (1, 0, 0)
+        assert server.client.post("/reset_prefix_cache").status_code == 200

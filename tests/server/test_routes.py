@@ -132,3 +132,13 @@ def test_metrics_count_what_was_answered(server, ask):
     before = total()
     ask(TEXT, {"prompt": "a", "max_tokens": 5, "ignore_eos": True})
     assert total() == before + 5
+
+
+def test_what_the_cache_held_is_told(server, ask):
+    body = {"prompt": "a prefix that is longer than one block of the cache, twice over, and then some", "max_tokens": 2, "temperature": 0}
+    first, again = ask(TEXT, body), ask(TEXT, body)
+    assert again["choices"] == first["choices"]
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+    assert ask(TEXT, body | {"cache_salt": "other"})["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert ask(TEXT, body | {"priority": 1}, 400)["error"]["code"] == 400
+    assert server.client.post("/reset_prefix_cache").status_code == 404

@@ -39,11 +39,13 @@ class Answer:
         """The keys that every object begins with."""
         return {"id": self.answer_id, "object": kind, "created": self.created, "model": self.model}
 
-    def usage(self) -> dict[str, int]:
-        """So far."""
+    def usage(self) -> dict[str, Any]:
+        """So far; with the tokens that were found in the cache, as soon as these are known."""
         prompt = sum(len(s.prompt_token_ids) for s in self.sources)
         completion = sum(g.tokens for g in self.gathered)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        told: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        cached = [s.num_cached_tokens for s in self.sources if s.num_cached_tokens is not None]
+        return told | {"prompt_tokens_details": {"cached_tokens": sum(cached)}} if len(cached) == len(self.sources) else told
 
     def frame(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
         """One frame of a stream, with the usage where every frame is to have it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vtcore.errors import ArgumentError, EngineDeadError, TemplateError, VtcoreError
+from vtcore.errors import ArgumentError, EngineDeadError, QueueFullError, TemplateError, VtcoreError
 
 SHOWN = 8  # faults of one body that its error names
 TYPES = {
@@ -41,7 +41,7 @@ def api_error(error: Exception) -> ApiError:
         return invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, (ArgumentError, TemplateError)):
         return ApiError(400, str(error))
-    if isinstance(error, EngineDeadError):
+    if isinstance(error, (EngineDeadError, QueueFullError)):
         return ApiError(503, str(error))
     if isinstance(error, VtcoreError):
         return ApiError(500, str(error))

@@ -86,7 +86,7 @@ class ResponsesAnswer:
         asked, told = self.request, self.chat.usage()
         usage = {
             "input_tokens": told["prompt_tokens"],
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": told.get("prompt_tokens_details", {"cached_tokens": 0}),
             "output_tokens": told["completion_tokens"],
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": told["total_tokens"],

@@ -53,6 +53,9 @@ class Sampling(BaseModel):
     bad_words: Texts | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     truncate_prompt_tokens: int | None = Field(None, ge=1, description="keep so many of the prompt's last tokens")
+    priority: int = Field(0, description="the lowest goes first; needs --scheduling-policy priority")
+    cache_salt: str | None = Field(None, min_length=1, max_length=1024, description="share the prefix cache under the same salt only")
+    skip_reading_prefix_cache: bool | None = Field(None, description="true: compute the whole prompt anew")
     return_token_ids: bool = Field(False, description="add token_ids to choices and prompt_token_ids to the answer")
     return_tokens_as_token_ids: bool = Field(False, description="name tokens in logprobs as token_id:N")
     user: str | None = Field(None, description="accepted, and of no effect")
@@ -62,6 +65,11 @@ class Sampling(BaseModel):
         given = {n: getattr(self, n) for n in _PASSED if getattr(self, n) is not None}
         chosen = {n: defaults[n] for n in GENERATION_CONFIG if n in defaults and n not in given}
         return SamplingParams(**chosen, **given, max_tokens=max_tokens, logprobs=logprobs)
+
+    def options(self) -> dict[str, Any]:
+        """What the engine is told of the request besides its parameters."""
+        salt = {} if self.cache_salt is None else {"cache_salt": self.cache_salt}
+        return {**salt, "priority": self.priority} if self.priority else salt
 
     def shortened(self, ids: list[int]) -> list[int]:
         """A prompt's ids, cut to truncate_prompt_tokens."""
@@ -91,5 +99,5 @@ class Sampling(BaseModel):
 _PASSED = (
     *("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "stop"),
     *("stop_token_ids", "include_stop_str_in_output", "ignore_eos", "min_tokens", "skip_special_tokens", "logit_bias"),
-    *("allowed_token_ids", "bad_words", "prompt_logprobs"),
+    *("allowed_token_ids", "bad_words", "prompt_logprobs", "skip_reading_prefix_cache"),
 )

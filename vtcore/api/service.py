@@ -43,7 +43,7 @@ class Service:
         text, prefix = await asyncio.to_thread(self.rendered, request)
         prompt = await asyncio.to_thread(self.tokenizer.encode, text, request.add_special_tokens)
         name = f"chatcmpl-{uuid4().hex}"
-        source = await self.client.submit(request.shortened(prompt), params, request_id=name)
+        source = await self.client.submit(request.shortened(prompt), params, request_id=name, **request.options())
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
 
     async def complete(self, request: CompletionRequest) -> CompletionAnswer:
@@ -54,7 +54,7 @@ class Service:
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
         prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
         name = f"cmpl-{uuid4().hex}"
-        sources = await self._submitted(name, prompts, params)
+        sources = await self._submitted(name, prompts, params, request.options())
         texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
 
@@ -63,12 +63,12 @@ class Service:
         request.check()
         return ResponsesAnswer(request, await self.chat(request.as_chat()))
 
-    async def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams) -> list[Source]:
+    async def _submitted(self, name: str, prompts: list[list[int]], params: SamplingParams, options: Mapping[str, Any]) -> list[Source]:
         """All of them or none."""
         sources: list[Source] = []
         try:
             for i, prompt in enumerate(prompts):
-                sources.append(await self.client.submit(prompt, params, request_id=f"{name}-{i}"))
+                sources.append(await self.client.submit(prompt, params, request_id=f"{name}-{i}", **options))
         except BaseException:
             for source in sources:
                 source.abort()

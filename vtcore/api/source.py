@@ -27,6 +27,11 @@ class Source(Protocol):
         """Scores of the prompt, complete once the source has ended; only if they were asked for."""
         ...
 
+    @property
+    def num_cached_tokens(self) -> int | None:
+        """Of the prompt, found in the cache; None: that isn't known yet."""
+        ...
+
     def abort(self) -> None:
         """End it, and free what it holds."""
         ...

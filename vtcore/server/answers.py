@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from vtcore.llm import LLM
-from vtcore.request import Submission
 
 
 class Answers:
@@ -15,16 +13,12 @@ class Answers:
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm
-        self.ended: Counter[str] = Counter()
-        self.known: dict[str, Callable[[], Any]] = {"ping": self.ping, "info": self.info, "stats": self.stats, "report": self.report}
+        asked = (self.ping, self.info, self.stats, self.report, self.reset_prefix_cache)
+        self.known: dict[str, Callable[[], Any]] = {question.__name__: question for question in asked}
 
     def to(self, name: str) -> Any:
         """The answer to a question, as plain data; KeyError for one that there is none to."""
         return self.known[name]()
-
-    def count(self, submission: Submission) -> None:
-        """Keep what a finished request adds to the totals."""
-        self.ended["preemptions"] += sum(r.num_preemptions for r in submission.requests)
 
     def ping(self) -> bool:
         """True, between two steps."""
@@ -43,13 +37,19 @@ class Answers:
 
     def stats(self) -> dict[str, Any]:
         """Requests now, how full the cache is, and totals."""
-        scheduler = self.llm.engine.scheduler
+        told = self.llm.stats()
         return {
-            "running": len(scheduler.running),
-            "waiting": len(scheduler.waiting),
-            "kv_usage": scheduler.kv.usage,
-            "preemptions": self.ended["preemptions"],
+            "running": told.running,
+            "waiting": told.waiting,
+            "kv_usage": told.cache.usage,
+            "preemptions": told.preemptions,
+            "prefix_queries": told.cache.queries,
+            "prefix_hits": told.cache.hits,
         }
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget what the cache keeps; False while requests run."""
+        return self.llm.reset_prefix_cache()
 
     def report(self) -> Any:
         """What ran where, as the report's JSON."""

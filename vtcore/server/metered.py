@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from vtcore.errors import QueueFullError
 from vtcore.outputs import Delta, Logprobs
 from vtcore.sampling_params import SamplingParams
 from vtcore.server.metrics import Metrics
@@ -22,7 +23,11 @@ class MeteredClient:
     async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> MeteredStream:
         """As RemoteEngine's."""
         arrived = time.monotonic()
-        stream = await self.engine.submit(prompt, sampling_params, **options)
+        try:
+            stream = await self.engine.submit(prompt, sampling_params, **options)
+        except QueueFullError:
+            self.metrics.rejections.labels(self.metrics.model, "queue").inc()
+            raise
         self.metrics.sequences.observe(sampling_params.n)
         if sampling_params.max_tokens is not None:
             self.metrics.most_tokens.observe(sampling_params.max_tokens)
@@ -52,6 +57,11 @@ class MeteredStream:
     def prompt_logprobs(self) -> list[Logprobs | None]:
         """Once it has ended."""
         return self.stream.prompt_logprobs
+
+    @property
+    def num_cached_tokens(self) -> int | None:
+        """Once it has ended."""
+        return self.stream.num_cached_tokens
 
     def abort(self) -> None:
         """End it; one that had not ended counts as aborted."""

@@ -176,7 +176,7 @@ class RemoteEngine:
         elif isinstance(message, Failed):
             stream.put(VtcoreError(message.message))
         else:
-            stream.end(message.prompt_logprobs, message.timings)
+            stream.end(message)
 
     def _died(self) -> None:
         self._ready.clear()

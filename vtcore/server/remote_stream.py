@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Callable
 
 from vtcore.outputs import Delta, Logprobs, Timings
+from vtcore.server.wire import Ended
 
 
 class RemoteStream:
-    """An async iterator of deltas. `prompt_logprobs` and `timings` are there once it has ended."""
+    """An async iterator of deltas. What Ended tells is there once it has ended."""
 
     def __init__(self, request_id: str, prompt_token_ids: list[int], abort: Callable[[RemoteStream], None]) -> None:
         self.request_id, self.prompt_token_ids = request_id, prompt_token_ids
         self.prompt_logprobs: list[Logprobs | None] = []
         self.timings = Timings()
+        self.num_cached_tokens: int | None = None
         self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._abort, self._ended = abort, False
         self._items: asyncio.Queue[Delta | Exception | None] = asyncio.Queue()
@@ -38,9 +40,9 @@ class RemoteStream:
         """A delta; or what ended it, or None, after which nothing comes."""
         self._items.put_nowait(item)
 
-    def end(self, prompt_logprobs: list[Logprobs | None], timings: Timings) -> None:
+    def end(self, said: Ended) -> None:
         """It had its last delta."""
-        self.prompt_logprobs, self.timings = prompt_logprobs, timings
+        self.prompt_logprobs, self.timings, self.num_cached_tokens = said.prompt_logprobs, said.timings, said.num_cached_tokens
         self.put(None)
 
     def __aiter__(self) -> RemoteStream:

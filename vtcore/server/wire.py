@@ -67,6 +67,7 @@ class Ended(msgspec.Struct, tag=True, array_like=True):
     request_id: str
     prompt_logprobs: list[Logprobs | None]  # empty unless they were asked for
     timings: Timings
+    num_cached_tokens: int | None
 
 
 class Failed(msgspec.Struct, tag=True, array_like=True):

@@ -112,8 +112,8 @@ class Worker:
     def _end(self, name: str, submission: Submission) -> None:
         del self.running[name]
         asked = submission.params.prompt_logprobs is not None
-        self.answers.count(submission)
-        self.say(Ended(name, submission.prompt_logprobs if asked else [], submission.timings()))
+        cached = submission.requests[0].num_cached_tokens
+        self.say(Ended(name, submission.prompt_logprobs if asked else [], submission.timings(), cached))
 
     def _fail(self, name: str, fault: Exception | None) -> None:
         del self.running[name]
