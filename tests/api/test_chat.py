@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from vtcore import SamplingParams
 from vtcore.api.chat import ChatRequest
 from vtcore.api.errors import ApiError, api_error
-from vtcore.errors import ArgumentError, TemplateError
+from vtcore.errors import ArgumentError, QueueFullError, TemplateError
 
 HI = [{"role": "user", "content": "hi"}]
 PROMPT = "[user]hi[assistant]"
@@ -174,6 +174,7 @@ def test_an_unknown_model_is_not_found(ask):
 
 
 def test_what_is_not_the_clients_doing_says_nothing_of_its_insides():
+    assert api_error(QueueFullError("the queue is full")).status == 503
     assert api_error(KeyError("/a/secret/path")).body()["error"] == {
         "message": "the engine failed: KeyError", "type": "InternalServerError", "param": None, "code": 500
     }  # fmt: skip

@@ -46,6 +46,12 @@ def test_every_figure_was_measured_or_says_why_not(result):
         assert min(figure["runs"]) <= figure["value"] <= max(figure["runs"])
 
 
+def test_sizes_reach_the_engine_and_the_command():
+    choice = Choice("m", threads=1, block_size=16, max_num_batched_tokens=256)
+    assert choice.keywords() == {"numerics": "exact", "threads": 1, "block_size": 16, "max_num_batched_tokens": 256}
+    assert choice.options()[-4:] == ["--block-size", "16", "--max-num-batched-tokens", "256"]
+
+
 def test_shares_are_of_one_whole(result):
     for case, ops in result["ops"].items():
         assert sum(o["share"] for o in ops) == pytest.approx(1), case

@@ -17,6 +17,7 @@ PAGES = (
     "docs/add-a-provider.md",
     "docs/add-a-model.md",
     "docs/numerics.md",
+    "docs/scheduling.md",
     "docs/batches.md",
 )
 SECONDS = 300

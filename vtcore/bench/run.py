@@ -28,6 +28,8 @@ class Choice:
     threads: int | None = None
     quick: bool = False
     only: tuple[str, ...] = tuple(SECTIONS)
+    block_size: int | None = None
+    max_num_batched_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if not self.only or len(set(self.only)) < len(self.only):
@@ -36,12 +38,13 @@ class Choice:
             raise ArgumentError(f"only holds {', '.join(unknown)}; a benchmark has the sections {', '.join(SECTIONS)}")
 
     def keywords(self) -> dict[str, Any]:
-        """For LLM."""
-        return {"numerics": self.numerics, "providers": self.providers, "threads": self.threads}
+        """For LLM: what is not left to its defaults."""
+        names = ("numerics", "providers", "threads", "block_size", "max_num_batched_tokens")
+        return {n: v for n in names if (v := getattr(self, n)) is not None}
 
     def options(self) -> list[str]:
         """For the command line."""
-        return [word for n, v in self.keywords().items() if v is not None for word in (f"--{n}", str(v))]
+        return [word for n, v in self.keywords().items() for word in ("--" + n.replace("_", "-"), str(v))]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights")
     parser.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
     parser.add_argument("--threads", type=options.positive, metavar="N", help="threads to compute with (default: all that it may use)")
+    for name in ("block_size", "max_num_batched_tokens"):
+        parser.add_argument("--" + name.replace("_", "-"), type=options.positive, metavar="N", help=options.NUMBERS[name])
     parser.add_argument("--only", metavar="A,B", help="of prefill, decode, first-token, memory, bandwidth, overhead, ops (default: all)")
     parser.add_argument("--quick", action="store_true", help="one short run of each instead of several")
     parser.add_argument("--json", action="store_true", help="print one object instead of tables")
@@ -34,7 +36,8 @@ def main(args: argparse.Namespace) -> None:
     from vtcore.cli.progress import bar
 
     only = SECTIONS if args.only is None else (part.strip() for part in args.only.split(","))
-    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only))
+    sizes = args.block_size, args.max_num_batched_tokens
+    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only), *sizes)
     with bar() as progress:
         choice = replace(choice, model=str(resolve(args.model, progress)))
     result = run(choice, lambda figure: session.note(line(figure)))

@@ -44,9 +44,11 @@ class PageRule:
         while whole + self.span <= limit and pool.find(chain.key(whole + self.span)) is not None:
             whole += self.span
         length = chain.below(min(limit, whole + self.span - 1))
-        while length > whole and self._page(chain, whole // self.span, length, known, pool) is None:
+        if self._page(chain, whole // self.span, length, known, pool) is not None:
+            return length
+        while length - whole >= self.spec.every and pool.find(chain.key(length)) is None:  # longer ones have been looked for
             length = chain.below(length - 1)
-        return length
+        return max(length, whole)
 
     def found(self, chain: Chain, length: int, known: int, pool: PagePool) -> Found:
         first, whole = self.first(length) // self.span, length // self.span
