@@ -11,6 +11,19 @@ from vtcore.bench.show import table, text
 
 def show(result: OpBench) -> Iterator[str]:
     """Lines."""
+    yield from _heading(result)
+    columns = ("provider", "us a call", "least", "most", "GB/s", "GFLOP/s", f"of {result.bound}", "calls", "checked")
+    yield ""
+    yield from table(columns, [_row(s) for s in result.speeds])
+    for ratio in result.ratios:
+        spread = f"{text(ratio.least)} to {text(ratio.most)}, round by round"
+        yield f"\n{result.speeds[0].provider} is {text(ratio.median)} times as fast as {ratio.against} ({spread})"
+    for speed in result.speeds:
+        if said := _remark(speed):
+            yield f"\n{said}"
+
+
+def _heading(result: OpBench) -> Iterator[str]:
     m, roof = result.machine, result.roofline
     yield f"call      {result.call}"
     yield f"work      {_bytes(result.nbytes)} read and written" + ("" if result.flops is None else f", {result.flops / 1e9:.4g} GFLOP")
@@ -19,19 +32,15 @@ def show(result: OpBench) -> Iterator[str]:
     yield f"inputs    {result.sets} sets in turns, {where}; new values in each before every round"
     if m["load"] is not None and m["load"] > BUSY:
         yield f"note      {m['load']} threads ran here over the last minute: on a busy machine figures are too low"
-    columns = ("provider", "us a call", "least", "most", "GB/s", "GFLOP/s", f"of {result.bound}", "calls", "checked")
-    yield ""
-    yield from table(columns, [_row(s) for s in result.speeds])
-    for ratio in result.ratios:
-        spread = f"{text(ratio.least)} to {text(ratio.most)}, round by round"
-        yield f"\n{result.speeds[0].provider} is {text(ratio.median)} times as fast as {ratio.against} ({spread})"
-    for speed in result.speeds:
-        if speed.unshared and not speed.wrong:
-            yield f"\n{speed.provider}: no share of the roofline: {speed.unshared}"
-        if speed.share is not None and speed.share > 1.1:
-            yield f"\n{speed.provider}: {speed.share:.0%} of the roofline: other work held this machine back while that was measured"
-        if speed.wrong:
-            yield f"\nWRONG: {speed.provider}: {speed.wrong}\n    a wrong kernel has no speed"
+
+
+def _remark(speed: Speed) -> str:
+    if speed.wrong:
+        return f"WRONG: {speed.provider}: {speed.wrong}\n    a wrong kernel has no speed"
+    if speed.unshared:
+        return f"{speed.provider}: no share of the roofline: {speed.unshared}"
+    over = speed.share is not None and speed.share > 1.1
+    return f"{speed.provider}: {speed.share:.0%} of the roofline: other work held this machine back while that was measured" if over else ""
 
 
 def _row(s: Speed) -> tuple[str, ...]:

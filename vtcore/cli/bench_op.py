@@ -70,29 +70,44 @@ def whole(text: str) -> int:
 
 def _call(args: argparse.Namespace, op: Op) -> Call:
     """The call that is timed. Refuses what would have no effect."""
-    from vtcore.bench.op_calls import shaped
-    from vtcore.conformance.case import cases
-    from vtcore.conformance.saved import load
     from vtcore.errors import ArgumentError
 
     if sum(v is not None for v in (args.shape, args.sample, args.case)) != 1:
         raise ArgumentError("give one of --shape, --sample and --case: it says which call is timed")
-    if args.shape is None and (args.dtype or args.set or args.also):
-        raise ArgumentError("--dtype, --set and --with belong to --shape: a sample and a case are as they are")
     if args.shape is not None:
-        also = [] if args.also is None else [name.strip() for name in args.also.split(",")]
-        call = shaped(op, _sizes(args.shape), args.dtype or "f32", dict(map(_setting, args.set)), also)
-        op.validate(call)
-        return call
-    if args.case is not None:
-        case = load(args.case)
-        if case.op is not op:
-            raise ArgumentError(f"{args.case} is a call of {case.op.name}, not of {op.name}")
-        return case.call
-    found = next(itertools.islice(cases(op), args.sample, None), None)
+        return _shaped(args, op)
+    if args.dtype or args.set or args.also:
+        raise ArgumentError("--dtype, --set and --with belong to --shape: a sample and a case are as they are")
+    return _sample(op, args.sample) if args.case is None else _saved(op, args.case)
+
+
+def _shaped(args: argparse.Namespace, op: Op) -> Call:
+    from vtcore.bench.op_calls import shaped
+
+    also = [] if args.also is None else [name.strip() for name in args.also.split(",")]
+    call = shaped(op, _sizes(args.shape), args.dtype or "f32", dict(map(_setting, args.set)), also)
+    op.validate(call)
+    return call
+
+
+def _sample(op: Op, number: int) -> Call:
+    from vtcore.conformance.case import cases
+    from vtcore.errors import ArgumentError
+
+    found = next(itertools.islice(cases(op), number, None), None)
     if found is None:
-        raise ArgumentError(f"{op.name} has no sample {args.sample}; it has {sum(1 for _ in cases(op))}, numbered from 0")
+        raise ArgumentError(f"{op.name} has no sample {number}; it has {sum(1 for _ in cases(op))}, numbered from 0")
     return found.call
+
+
+def _saved(op: Op, path: Path) -> Call:
+    from vtcore.conformance.saved import load
+    from vtcore.errors import ArgumentError
+
+    case = load(path)
+    if case.op is not op:
+        raise ArgumentError(f"{path} is a call of {case.op.name}, not of {op.name}")
+    return case.call
 
 
 def _sizes(text: str) -> dict[str, int]:

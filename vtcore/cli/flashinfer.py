@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,9 @@ from vtcore.cli import options
 
 if TYPE_CHECKING:
     from vtcore.conformance.case import Case
+    from vtcore.conformance.flashinfer.export import Exported
     from vtcore.conformance.flashinfer.load import TraceSet
+    from vtcore.conformance.flashinfer.schema import Json
 
 PER_DEFINITION, PER_OP = 3, 5
 
@@ -48,13 +52,12 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
+    from vtcore.conformance.flashinfer.export import check_vacant
     from vtcore.conformance.flashinfer.load import TraceSet
     from vtcore.conformance.saved import save
-    from vtcore.errors import ArgumentError
 
     found = TraceSet(args.directory)
-    if args.cases.exists() and (not args.cases.is_dir() or any(args.cases.iterdir())):
-        raise ArgumentError(f"{args.cases} is there and not an empty directory")
+    check_vacant(args.cases)
     args.cases.mkdir(parents=True, exist_ok=True)
     count = 0
     for name, case in found.cases(args.most):
@@ -74,28 +77,39 @@ def _say(found: TraceSet) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from collections import Counter
-
     from vtcore.cli import session
-    from vtcore.conformance.flashinfer.export import Inexpressible, export, write
+    from vtcore.conformance.flashinfer.export import check_vacant, write
+
+    check_vacant(args.directory)
+    cases, refused = _expressed(_cases(args.cases))
+    traces = [] if args.provider is None else _traces(args.provider, cases)
+    write(args.directory, [exported for _, exported in cases], traces)
+    for reason, count in refused.most_common():
+        session.note(f"{count} cases left out: {reason}")
+    names = {exported.definition["name"] for _, exported in cases}
+    print(f"{len(names)} definitions, {len(cases)} workloads and {len(traces)} traces in {args.directory}")
+
+
+def _expressed(cases: list[Case]) -> tuple[list[tuple[Case, Exported]], Counter[str]]:
+    """Cases in the format, and why others can't be."""
+    from vtcore.conformance.flashinfer.export import Inexpressible, export
+
+    made, refused = [], Counter[str]()
+    for case in cases:
+        try:
+            made.append((case, export(case)))
+        except Inexpressible as why:
+            refused[str(why)] += 1
+    return made, refused
+
+
+def _traces(name: str, cases: list[tuple[Case, Exported]]) -> list[Json]:
     from vtcore.conformance.flashinfer.results import trace
     from vtcore.providers import find
 
-    provider, cases, traces, refused = find(args.provider) if args.provider else None, [], [], Counter[str]()
-    for case in _cases(args.cases):
-        try:
-            exported = export(case)
-        except Inexpressible as why:
-            refused[str(why)] += 1
-            continue
-        cases.append(exported)
-        if provider is not None and (made := trace(provider, case, exported)) is not None:
-            traces.append(made)
-    write(args.directory, cases, traces)
-    for reason, count in refused.most_common():
-        session.note(f"{count} cases left out: {reason}")
-    names = {c.definition["name"] for c in cases}
-    print(f"{len(names)} definitions, {len(cases)} workloads and {len(traces)} traces in {args.directory}")
+    provider = find(name)
+    with closing(provider):
+        return [made for case, exported in cases if (made := trace(provider, case, exported)) is not None]
 
 
 def _cases(path: Path | None) -> list[Case]:

@@ -67,12 +67,17 @@ def export(case: Case) -> Exported:
     return Exported(definition, workload, form.tensors)
 
 
+def check_vacant(root: Path) -> None:
+    """Raises ArgumentError where something is there already."""
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise ArgumentError(f"{root} is there and not an empty directory")
+
+
 def write(root: Path, cases: Iterable[Exported], traces: Iterable[Json] = ()) -> None:
     """A directory that FlashInfer Trace reads. Raises ArgumentError where it is there and holds something."""
     from safetensors.numpy import save_file
 
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ArgumentError(f"{root} is there and not an empty directory")
+    check_vacant(root)
     types = dict[str, str]()
     for case in cases:
         kind, name = types[case.definition["name"]], _ = case.definition["op_type"], case.definition["name"]
