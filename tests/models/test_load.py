@@ -104,7 +104,8 @@ def test_very_many_names_are_counted_by_layer(tmp_path):
 
 
 def test_buffers_that_old_checkpoints_hold_are_left_alone(tmp_path):
-    extra = {"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)}
+    names = ("rotary_emb.inv_freq", "slope_rate", "query_decay", "key_decay", "diagonal_decay")
+    extra = {f"model.layers.0.self_attn.{name}": np.ones(4, np.float32) for name in names}
     assert load(tmp_path, weights=tensors() | extra).weights.notes == {}
 
 

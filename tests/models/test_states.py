@@ -91,3 +91,12 @@ def test_slopes_of_lightning_attention():
     """The first layer forgets as ALiBi's slopes say, the last hardly at all."""
     np.testing.assert_allclose(slopes(8, 0, 4), 2.0 ** -np.arange(1, 9) * (1 + 1e-5), rtol=1e-6)
     assert (slopes(8, 3, 4) < 1e-5).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["bamba", "granite_moe_hybrid", "falcon_h1", "jamba", "minimax_text01", "qwen3_next", "olmo_hybrid", "kimi_linear"]
+)
+def test_convolutions_have_one_activation(name):
+    golden = Golden.load(FOLDER / f"{name}.json")
+    with pytest.raises(ConfigError, match=r"activation 'gelu_pytorch_tanh' is not one that .* can have; it can have silu"):
+        load(replace(golden, config=golden.config | {"hidden_act": "gelu_pytorch_tanh"}))

@@ -12,6 +12,8 @@ GATES: dict[str, Op] = {
     "gelu_pytorch_tanh": gelu_mul,
     "quick_gelu": quick_gelu_mul,
 }
+MIXED = {"silu": "silu", "swish": "silu", "gelu_new": "gelu", "gelu_fast": "gelu", "gelu_pytorch_tanh": "gelu"}  # as experts' op calls it
+SILU: dict[str, Op] = {"silu": silu_mul, "swish": silu_mul}  # where convolutions have it too
 PLAIN: dict[str, Op] = {
     "silu": silu,
     "swish": silu,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Array, Decoder, Layer, Names, Step, Stored, Values
 from vtcore.models.selective import FLAT, TAPS
+from vtcore.op import Op
 from vtcore.ops import causal_conv, channel_scan, silu_mul, time_step
 
 RATES = Values(lambda a_log, c: np.ascontiguousarray(-np.exp(a_log.T)))  # [C S] as [S C]
@@ -30,6 +33,7 @@ class ChannelScan(Decoder):
     """`recur`, for layers of kind mamba."""
 
     kinds: ClassVar[frozenset[str]] = Decoder.kinds | {"mamba"}
+    acts: ClassVar[Mapping[str, Op]] = SILU
 
     def sizes(self, c: ModelConfig) -> tuple[int, int, int]:
         """Channels, numbers of a channel's state, tokens that the convolution sees."""

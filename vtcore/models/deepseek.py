@@ -2,11 +2,12 @@
 
 from typing import Any, ClassVar
 
-from vtcore.models.decoder import Decoder, ModelConfig, Names, architecture
+from vtcore.models.decoder import Array, Decoder, Layer, ModelConfig, Names, Step, architecture
 from vtcore.models.fields import Fields, Json
 from vtcore.models.latent import LatentAttention
 from vtcore.models.llama import Llama
 from vtcore.models.mixture import BIASED, ROUTED, Mixture, shared
+from vtcore.ops import rotate
 
 
 @architecture("DeepseekV2ForCausalLM", gguf=("deepseek2",))
@@ -36,5 +37,9 @@ class DeepseekV3(LatentAttention, Mixture):
 
     interleaved: ClassVar[bool] = True
     score: ClassVar[str] = "sigmoid"
-    only: ClassVar[Json] = {"scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1, "rope_interleave": True}
+    only: ClassVar[Json] = {"scoring_func": "sigmoid", "topk_method": "noaux_tc", "moe_layer_freq": 1}
     names: ClassVar[Names] = Llama.names | BIASED | LatentAttention.latent_names
+
+    def rotate(self, w: Layer, x: Array, step: Step) -> Array:
+        pairs = w.config.rest.get("rope_interleave", True)
+        return rotate(x, step.angles[w.config.kind], pairs) if w.config.rope else x

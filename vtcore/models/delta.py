@@ -1,11 +1,14 @@
 """Gated delta nets: a layer that keeps a matrix a head instead of keys and values."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.decoder import Array, Layer, Names, Step, Stored, flat, heads
 from vtcore.models.llama import Llama
 from vtcore.models.selective import NEGATIVE_EXP, TAPS
+from vtcore.op import Op
 from vtcore.ops import causal_conv, gated_delta, l2_norm, mul, rms_norm, scale, sigmoid, silu_mul, time_step
 
 
@@ -13,6 +16,7 @@ class DeltaNet(Llama):
     """`recur` of Qwen 3 Next and 3.5: one decay a head."""
 
     kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "linear_attention"})
+    acts: ClassVar[Mapping[str, Op]] = SILU
     delta_names: ClassVar[Names] = {
         **{n: f"linear_attn.{n}" for n in ("in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a", "dt_bias", "out_proj")},
         "conv1d": Stored("linear_attn.conv1d", TAPS),

@@ -19,10 +19,10 @@ MULTIPLIERS = {
 
 
 def _scaled(weight: Any, c: ModelConfig) -> Any:
-    """in_proj with the multipliers of its five parts and of its input folded in."""
+    """in_proj with the multipliers of its five parts and of its input folded in; its bias with the former."""
     inner, wide = c.mamba_n_heads * c.mamba_d_head, c.mamba_n_groups * c.mamba_d_state
     parts = np.repeat(np.float32(c.ssm_multipliers), (inner, inner, wide, wide, c.mamba_n_heads))
-    return weight * parts[:, None] * np.float32(c.ssm_in_multiplier)
+    return weight * parts if weight.ndim == 1 else weight * parts[:, None] * np.float32(c.ssm_in_multiplier)
 
 
 IN_PROJ = Values(_scaled)
@@ -40,10 +40,10 @@ class FalconH1(SelectiveScan, Llama):
     top: ClassVar[Names] = Decoder.top | {"norm": "model.final_layernorm"}
     names: ClassVar[Names] = Bamba.names | {
         "post_attention_layernorm": Stored("pre_ff_layernorm", bare=True),  # GGUF names it without .weight
-        "in_proj": Stored("mamba.in_proj", IN_PROJ),
-        "k_proj": Stored("self_attn.k_proj", KEYS),
-        "gate_proj": Stored("feed_forward.gate_proj", GATES),
-        "down_proj": Stored("feed_forward.down_proj", DOWNS),
+        "in_proj": Stored("mamba.in_proj", IN_PROJ, both=True),
+        "k_proj": Stored("self_attn.k_proj", KEYS, both=True),
+        "gate_proj": Stored("feed_forward.gate_proj", GATES, both=True),
+        "down_proj": Stored("feed_forward.down_proj", DOWNS, both=True),
     }
 
     @classmethod

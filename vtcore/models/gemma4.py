@@ -63,7 +63,7 @@ class Gemma4Mixture(Expert, Gemma4):
     def layer(self, w: Layer, x: Array, step: Step) -> Array:
         x = add(x, self.norm(self.attend(w, self.norm(x, w.input_layernorm), step), w.post_attention_layernorm))
         dense = self.norm(self.mlp(w, self.norm(x, w.pre_feedforward_layernorm), step), w.post_feedforward_layernorm_1)
-        routed = self.experts(w, self.norm(x, w.pre_feedforward_layernorm_2), *self.route(w, x), act="gelu")
+        routed = self.experts(w, self.norm(x, w.pre_feedforward_layernorm_2), *self.route(w, x))
         both = add(dense, self.norm(routed, w.post_feedforward_layernorm_2))
         return mul(add(x, self.norm(both, w.post_feedforward_layernorm)), w.layer_scalar)
 

@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, Stored, Values, architecture, flat, heads
 from vtcore.models.deepseek import DeepseekV3
 from vtcore.models.fields import Fields, Json
 from vtcore.models.mixture import ROUTING, each, shared
 from vtcore.models.selective import TAPS
+from vtcore.op import Op
 from vtcore.ops import causal_conv, gated_delta, l2_norm, mul, rms_norm, scale, sigmoid, sigmoid_mul, time_step
 
 RATE = Values(lambda a_log, c: -np.exp(a_log.reshape(-1, 1)))
@@ -22,6 +24,7 @@ class KimiLinear(DeepseekV3):
     defaults: ClassVar[Json] = ROUTING | {"rms_norm_eps": 1e-5}
     only: ClassVar[Json] = {"moe_router_activation_func": "sigmoid", "mla_use_nope": True, "moe_layer_freq": 1}
     kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "linear_attention"})
+    acts: ClassVar[Mapping[str, Op]] = SILU
     words: ClassVar[Mapping[str, str]] = {
         **DeepseekV3.words, "num_experts_per_token": "num_experts_per_tok", "moe_renormalize": "norm_topk_prob",
         "num_expert_group": "n_group", "model_max_length": "max_position_embeddings",

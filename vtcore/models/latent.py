@@ -52,7 +52,8 @@ class LatentAttention(Llama):
         turned = f.integer("qk_rope_head_dim")
         own = {"head_dim": f.integer("qk_nope_head_dim") + turned, "q_lora_rank": raw.get("q_lora_rank") or None}
         c = super().read_config(raw | own, max_model_len, **source)
-        return replace(c, rope_dim=turned, scale=c.head_dim**-0.5 * _mscale(c.ropes.get("") or {}) ** 2)
+        biased = c.biased - {"q_proj", "k_proj", "v_proj"} | ({"q_a_proj", "kv_a_proj"} if "o_proj" in c.biased else set())
+        return replace(c, rope_dim=turned, scale=c.head_dim**-0.5 * _mscale(c.ropes.get("") or {}) ** 2, biased=biased)
 
     def caches(self, w: Layer) -> dict[str, Spec]:
         return {"kv": Paged({"latent": (w.config.kv_lora_rank + w.config.qk_rope_head_dim,)})}

@@ -53,5 +53,5 @@ class Llama4(Mixture):
             q = mul(q, position_growth(step.batch.positions, c.floor_scale, c.attn_scale, 1).reshape(q.shape[0], 1, 1))
         return super().attention(w, q, k, v, step, **extra)
 
-    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "silu", **extra: Any) -> Array:
+    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "", **extra: Any) -> Array:
         return super().experts(w, x, weights, ids, act, weigh_input=True, **extra)

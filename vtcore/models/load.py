@@ -33,6 +33,7 @@ from vtcore.tensor import Tensor
 NUMERICS = ("exact", "fast")
 BUFFERS = (  # recomputed, whatever is stored
     "*rotary_emb.inv_freq", "*rotary_emb.cos_cached", "*rotary_emb.sin_cached", "*.masked_bias", "*h.*.attn.bias", "*.attention.bias",
+    "*.self_attn.slope_rate", "*.self_attn.query_decay", "*.self_attn.key_decay", "*.self_attn.diagonal_decay",
 )  # fmt: skip
 SHOWN = 40  # names in a message before layers are counted instead
 

@@ -9,6 +9,7 @@ import numpy as np
 from vtcore import tensor
 from vtcore.errors import ConfigError
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.config import LAYERS
 from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, Stored, architecture, flat, heads
 from vtcore.models.fields import Fields, Json
@@ -17,6 +18,7 @@ from vtcore.models.mixtral import BLOCK
 from vtcore.models.mixture import Mixture
 from vtcore.models.names import Numbers, Rows
 from vtcore.models.rope_config import turning
+from vtcore.op import Op
 from vtcore.ops import add, rms_norm, scale, selective_scan, sigmoid_mul, silu
 
 EPS = 1e-6  # of the norm inside, whatever config.json says of the others
@@ -36,6 +38,7 @@ class MiniMaxText01(Mixture):
     only: ClassVar[Json] = {"postnorm": True, "shared_intermediate_size": 0}
     defaults: ClassVar[Json] = Mixture.defaults | dict.fromkeys(FACTORS, 1.0)
     kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "linear_attention"})
+    acts: ClassVar[Mapping[str, Op]] = SILU
     names: ClassVar[Names] = (
         Llama.names
         | BLOCK

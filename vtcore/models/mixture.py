@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from vtcore.models.activations import GATES, MIXED
 from vtcore.models.decoder import Array, Decoder, Layer, Names, Step, StoredExperts
 from vtcore.models.fields import Json
 from vtcore.models.llama import Llama
-from vtcore.ops import add, route, silu_mul
+from vtcore.op import Op
+from vtcore.ops import add, route
 
 PARTS = ("gate", "up", "down")
 ROUTING: Json = {"norm_topk_prob": True, "routed_scaling_factor": 1.0}
@@ -31,10 +33,12 @@ BIASED: Names = {**ROUTED, **shared("mlp.shared_experts"), "router_bias": "mlp.g
 class Expert(Decoder):
     """Layers with experts, whatever else there is."""
 
-    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "silu", **extra: Any) -> Array:
-        """What the chosen experts say, weighed."""
+    acts: ClassVar[Mapping[str, Op]] = {name: GATES[name] for name in MIXED}
+
+    def experts(self, w: Layer, x: Array, weights: Array, ids: Array, act: str = "", **extra: Any) -> Array:
+        """What the chosen experts say, weighed. act: another than the config's."""
         stacks = w.experts_gate, w.experts_up, w.experts_down
-        return self.weights.mixing(*stacks)(x, weights, ids, *stacks, act=act, **extra)
+        return self.weights.mixing(*stacks)(x, weights, ids, *stacks, act=act or MIXED[self.config.act], **extra)
 
 
 class Mixture(Expert, Llama):
@@ -55,7 +59,7 @@ class Mixture(Expert, Llama):
 
     def shared(self, w: Layer, x: Array) -> Array:
         """What the shared expert says."""
-        return w.shared_down(silu_mul(w.shared_gate(x), w.shared_up(x)))
+        return w.shared_down(self.gate(w.shared_gate(x), w.shared_up(x)))
 
     def route(self, w: Layer, x: Array) -> tuple[Array, Array]:
         """Weights and numbers of each token's experts, [T, k]."""

@@ -1,13 +1,16 @@
 """OLMo Hybrid: OLMo 2, in which most layers are gated delta nets, with norms before their parts and not after."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.decoder import Array, Layer, Names, Step, Stored, architecture, flat, heads
 from vtcore.models.fields import Json
 from vtcore.models.llama import Llama
 from vtcore.models.olmo2 import Olmo2
 from vtcore.models.selective import NEGATIVE_EXP, TAPS
+from vtcore.op import Op
 from vtcore.ops import add, causal_conv, concat, gated_delta, l2_norm, mul, rms_norm, scale, sigmoid, silu_mul, time_step
 
 EPS = 1e-5  # of the norm inside, whatever config.json says of the others
@@ -17,6 +20,7 @@ EPS = 1e-5  # of the norm inside, whatever config.json says of the others
 class OlmoHybrid(Olmo2):
     defaults: ClassVar[Json] = {"rms_norm_eps": 1e-6, "linear_allow_neg_eigval": True}
     kinds: ClassVar[frozenset[str]] = frozenset({"full_attention", "linear_attention"})
+    acts: ClassVar[Mapping[str, Op]] = SILU
     names: ClassVar[Names] = (
         Llama.names
         | {"input_layernorm": "attention_layer_norm", "post_attention_layernorm": "feedforward_layer_norm"}

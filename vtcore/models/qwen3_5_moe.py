@@ -5,17 +5,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from vtcore.models.activations import SILU
 from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Rows, Stored, architecture
 from vtcore.models.fields import Json
 from vtcore.models.mixture import ROUTED, ROUTING, Mixture, shared
 from vtcore.models.names import Numbers
 from vtcore.models.qwen3_5 import Qwen35
 from vtcore.models.qwen_moe import SWITCH
+from vtcore.op import Op
 from vtcore.ops import sigmoid_mul
 
 
 @architecture("Qwen3_5MoeForCausalLM", gguf=("qwen35moe",))
 class Qwen35Moe(Mixture, Qwen35):
+    acts: ClassVar[Mapping[str, Op]] = SILU
     defaults: ClassVar[Json] = Qwen35.defaults | ROUTING
     words: ClassVar[Mapping[str, str]] = {**Mixture.words, **Qwen35.words}
     names: ClassVar[Names] = Qwen35.names | ROUTED | shared("mlp.shared_expert") | {"shared_switch": SWITCH}

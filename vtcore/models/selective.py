@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,8 +11,10 @@ import numpy as np
 
 from vtcore.errors import ConfigError
 from vtcore.kvcache.cache import Spec, State
+from vtcore.models.activations import SILU
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Array, Decoder, Layer, Names, Step, Stored, Values, flat, heads
+from vtcore.op import Op
 from vtcore.ops import causal_conv, rms_norm, selective_scan, silu_mul, time_step
 
 NEGATIVE_EXP = Values(lambda a_log, c: -np.exp(a_log.reshape(-1)))  # checkpoints keep the logarithm of a rate, GGUF the rate
@@ -56,6 +59,7 @@ class SelectiveScan(Decoder):
     """`recur`, for layers of kind mamba."""
 
     kinds: ClassVar[frozenset[str]] = Decoder.kinds | {"mamba"}
+    acts: ClassVar[Mapping[str, Op]] = SILU
 
     def sizes(self, c: ModelConfig) -> Scan:
         """Under the keys that most hybrids have."""
