@@ -2,11 +2,13 @@
 
 python tools/record_goldens.py llama gemma2     these
 python tools/record_goldens.py --all            every recipe
+python tools/record_goldens.py --variants llama their second networks only
 python tools/record_goldens.py --list           their names"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,8 +19,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from goldens import dense, experts, hybrid, latent, more_dense, wrapped
 from goldens.recipe import RECIPES
 from goldens.record import record, text
+from goldens.variants import varied
 
-from vtcore.conformance.golden import FOLDER
+from vtcore.conformance.golden import FOLDER, Golden
 
 TABLES = (dense, more_dense, experts, latent, hybrid, wrapped)  # importing them fills RECIPES
 
@@ -29,6 +32,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--variants", action="store_true")
     parser.add_argument("--out", type=Path, default=FOLDER)
     wanted = parser.parse_args()
     if wanted.list:
@@ -37,13 +41,17 @@ def main() -> int:
     names = list(RECIPES) if wanted.all else wanted.names
     if unknown := [n for n in names if n not in RECIPES] or (not names and ["(none)"]):
         parser.error(f"no recipe {', '.join(unknown)}; there are {', '.join(RECIPES)}")
-    return sum(not saved(name, wanted.out) for name in names)
+    return sum(not saved(name, wanted.out, wanted.variants) for name in names)
 
 
-def saved(name: str, folder: Path) -> bool:
-    """Record one golden. A failure is printed and doesn't stop the others."""
+def saved(name: str, folder: Path, again: bool = False) -> bool:
+    """Record one golden (`again`: its second network only). A failure is printed and doesn't stop the others."""
+    file = folder / f"{name}.json"
     try:
-        (folder / f"{name}.json").write_text(text(record(RECIPES[name])))
+        if not again:
+            file.write_text(text(record(RECIPES[name])))
+        if variant := varied(RECIPES[name], Golden.load(file)):
+            file.write_text(text({**json.loads(file.read_text()), "variant": variant}))
     except (ValueError, RuntimeError, AttributeError, TypeError, AssertionError) as error:
         print(f"{name}: FAILED: {type(error).__name__}: {error}", file=sys.stderr)
         return False

@@ -56,7 +56,7 @@ def test_the_same_in_other_words(name, without, changes, tmp_path):
         ("minicpm3", {"kv_lora_rank": 25}, "kv_a_layernorm"),
         ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method is 'noaux_tc'; it must be one of greedy, group_limited_greedy"),
         ("deepseek_v2", {"norm_topk_prob": True}, "norm_topk_prob is True; DeepseekV2 is written for False alone"),
-        ("deepseek_v3", {"rope_interleave": False}, "rope_interleave is False; DeepseekV3 is written for True alone"),
+        ("deepseek_v3", {"rope_interleave": "no"}, "rope_interleave is 'no'; it must be true or false"),
         ("deepseek_v3", {"n_group": 3}, "groups is 3; it must divide the number of experts, 8"),
         ("deepseek_v32", {"index_topk": 0}, "index_topk is 0"),
         ("deepseek_v32", {"index_head_dim": 6}, "channels can't be cut into heads"),

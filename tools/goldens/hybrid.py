@@ -18,14 +18,15 @@ DELTA_EXPERTS = {**EIGHT, "moe_intermediate_size": 32, "shared_expert_intermedia
 QWEN3_NEXT = {**DELTA, **DELTA_EXPERTS, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []}
 recipe("qwen3_next", "Qwen3Next", {**QWEN3_NEXT, "rope_parameters": rope(1e7, partial_rotary_factor=0.25)}, noisy=True)
 SECTIONS = rope(1e7, partial_rotary_factor=0.25, mrope_interleaved=True, mrope_section=[2, 1, 1])
-recipe("qwen3_5", "", {**DELTA, "rope_parameters": SECTIONS}, model="Qwen3_5ForCausalLM", config="Qwen3_5TextConfig", noisy=True)
+TURNING = {"noisy": True, "keep": ("partial_rotary_factor",)}  # which sections cut up
+recipe("qwen3_5", "", {**DELTA, "rope_parameters": SECTIONS}, model="Qwen3_5ForCausalLM", config="Qwen3_5TextConfig", **TURNING)
 recipe(
     "qwen3_5_moe",
     "",
     {**DELTA, **DELTA_EXPERTS, "rope_parameters": SECTIONS},
     model="Qwen3_5MoeForCausalLM",
     config="Qwen3_5MoeTextConfig",
-    noisy=True,
+    **TURNING,
 )
 OLMO = {
     "num_hidden_layers": 4, "layer_types": [LINEAR, LINEAR, LINEAR, FULL], "linear_num_key_heads": 4, "linear_num_value_heads": 4,
@@ -67,9 +68,11 @@ NEMOTRON = {
     "n_groups": 2, "conv_kernel": 4, "chunk_size": 16, "layer_norm_epsilon": EPS, "n_routed_experts": 8, "n_shared_experts": 1,
     "moe_intermediate_size": 32, "moe_shared_expert_intermediate_size": 48,
 }  # fmt: skip
-recipe("nemotron_h", "NemotronH", {**NEMOTRON, "layers_block_type": [LINEAR, "mlp", LINEAR, FULL, "mlp"]})
+NEMOTRON_LAYERS = [LINEAR, "mlp", LINEAR, FULL, "mlp"]
+UNTIED = ("tie_word_embeddings",)  # transformers ties nothing here, whatever config.json says
+recipe("nemotron_h", "NemotronH", {**NEMOTRON, "layers_block_type": NEMOTRON_LAYERS}, keep=UNTIED)
 ROUTED = {"layers_block_type": [LINEAR, "moe", FULL, "moe"], "num_experts_per_tok": 2, "routed_scaling_factor": 2.5}
-recipe("nemotron_h_moe", "NemotronH", {**NEMOTRON, **ROUTED})
+recipe("nemotron_h_moe", "NemotronH", {**NEMOTRON, **ROUTED}, keep=UNTIED)
 HYBRID = {"shared_intermediate_size": 48, "position_embedding_type": None, "layer_types": [LINEAR, FULL, LINEAR]}
 recipe("granite_moe_hybrid", "GraniteMoeHybrid", {**GRANITE, **MIXER, **HYBRID})
 DENSE = {"num_local_experts": 0, "num_experts_per_tok": 0, "tie_word_embeddings": False}

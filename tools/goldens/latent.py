@@ -23,7 +23,7 @@ V2 = {
 ONE_GROUP, TWO_OF_FOUR = {"n_group": 1, "topk_group": 1}, {"n_group": 4, "topk_group": 2}
 recipe("deepseek_v2_lite", "DeepseekV2", {**V2, **ONE_GROUP, "q_lora_rank": None, "topk_method": "greedy", "routed_scaling_factor": 1.0})
 LIMITED = {"topk_method": "group_limited_greedy", "routed_scaling_factor": 16.0}
-recipe("deepseek_v2", "DeepseekV2", {**V2, **TWO_OF_FOUR, **LIMITED, "q_lora_rank": 20})
+recipe("deepseek_v2", "DeepseekV2", {**V2, **TWO_OF_FOUR, **LIMITED, "q_lora_rank": 20}, keep=("topk_group",))
 V3 = {**MLA, "q_lora_rank": 20, "n_shared_experts": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5, "rope_parameters": YARN}
 recipe("deepseek_v3", "DeepseekV3", {**V3, **TWO_OF_FOUR, "first_k_dense_replace": 1})
 KIMI = {"routed_scaling_factor": 2.827, "rope_parameters": {**YARN, "rope_theta": 50000.0, "factor": 32.0, "beta_fast": 1.0}}
@@ -41,7 +41,7 @@ MINICPM3 = {
     **SMALL, **SIZES, **TIED, "num_attention_heads": 4, "num_key_value_heads": 4, "rms_norm_eps": EPS, "q_lora_rank": 20, "v_head_dim": 16,
     "scale_emb": 12, "scale_depth": 1.4, "dim_model_base": 16, "rope_parameters": LONGROPE,
 }  # fmt: skip
-recipe("minicpm3", "MiniCPM3", MINICPM3, max_model_len=512)
+recipe("minicpm3", "MiniCPM3", MINICPM3, max_model_len=512, keep=("original_max_position_embeddings",))
 
 COMPRESSED, HEAVY = "compressed_sparse_attention", "heavily_compressed_attention"
 V4_ROPES = {

@@ -14,9 +14,11 @@ QUARTER = {"partial_rotary_factor": 0.25}
 PLAIN = {**SMALL, **GROUPED}
 NO_DROPOUT = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
 
-recipe("internlm2", "Llama", {**LLAMA, "rope_parameters": rope(1e6)}, disguise=INTERNLM2)
+recipe(
+    "internlm2", "Llama", {**LLAMA, "rope_parameters": rope(1e6)}, disguise=INTERNLM2, keep=("num_attention_heads", "num_key_value_heads")
+)
 MINI = {"embedding_multiplier": 12.0, "logits_scaling": 4.0, "residual_multiplier": 1.4 / 3**0.5, "attention_multiplier": 0.25}
-recipe("minicpm", "Granite", {**LLAMA, **TIED, **MINI, "rope_parameters": rope()}, disguise=MINICPM)
+recipe("minicpm", "Granite", {**LLAMA, **TIED, **MINI, "rope_parameters": rope()}, disguise=MINICPM, keep=(*MINI, "num_attention_heads"))
 SEED = {"attention_bias": True, "attention_out_bias": False, "attention_dropout": 0.0, "residual_dropout": 0.0}
 recipe("seed_oss", "SeedOss", {**NEAR, **HEAD24, **SEED, "rope_parameters": rope(1e7)})
 recipe("ernie4_5", "Ernie4_5", {**LLAMA, **HEAD24, **TIED, "rope_parameters": rope(5e5)})
@@ -79,7 +81,7 @@ recipe(
         "rope_parameters": rope(**QUARTER),
     },
 )
-recipe("phi", "Phi", {**SMALL, "num_attention_heads": 4, "layer_norm_eps": EPS, "rope_parameters": rope(**HALF)})
+recipe("phi", "Phi", {**SMALL, "num_attention_heads": 4, "layer_norm_eps": EPS, "rope_parameters": rope(**HALF)}, keep=("qk_layernorm",))
 STABLE = {**PLAIN, **NO_DROPOUT, "layer_norm_eps": EPS, "rope_parameters": rope(**QUARTER)}
 recipe("stablelm", "StableLm", {**STABLE, "num_key_value_heads": 4, "use_qkv_bias": True})
 recipe("stablelm_parallel", "StableLm", {**STABLE, "use_qkv_bias": False, "qk_layernorm": True, "use_parallel_residual": True})
@@ -129,7 +131,7 @@ recipe("gemma4_e4b", "", {**SMALLEST, "use_double_wide_mlp": False}, noisy=True,
 recipe("gemma4_e2b", "", {**SMALLEST, "use_double_wide_mlp": True}, noisy=True, **GEMMA4_NAMES)
 recipe("gemma4_31b", "", LARGEST, noisy=True, **GEMMA4_NAMES)
 EXPERTS = {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 32}
-recipe("gemma4_26b_a4b", "", {**LARGEST, **EXPERTS}, noisy=True, **GEMMA4_NAMES)
+recipe("gemma4_26b_a4b", "", {**LARGEST, **EXPERTS}, noisy=True, keep=("hidden_activation",), **GEMMA4_NAMES)
 GEMMA3N = {
     **GEMMA, **WINDOW, "num_key_value_heads": 2, "num_hidden_layers": 5, "head_dim": 16,
     "layer_types": [SLIDING, SLIDING, FULL, SLIDING, FULL], "intermediate_size": [96] * 5, "hidden_size_per_layer_input": 16,
@@ -137,4 +139,4 @@ GEMMA3N = {
     "laurel_rank": 8, "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0, 0.0], "altup_num_inputs": 4, "final_logit_softcapping": 30.0,
     "rope_parameters": {SLIDING: rope(), FULL: rope(1e6)},
 }  # fmt: skip
-recipe("gemma3n", "", GEMMA3N, model="Gemma3nForCausalLM", config="Gemma3nTextConfig", noisy=True)
+recipe("gemma3n", "", GEMMA3N, model="Gemma3nForCausalLM", config="Gemma3nTextConfig", noisy=True, keep=("hidden_activation",))

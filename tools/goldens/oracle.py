@@ -34,6 +34,16 @@ def template(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Array]]:
         return json.loads((Path(folder) / "config.json").read_text()), {n: a for f in files for n, a in load_file(f).items()}
 
 
+def fresh(recipe: Recipe) -> Any:
+    """The model with weights of its own."""
+    config = _class(recipe.config)(**copy.deepcopy(dict(recipe.numbers)))
+    config._attn_implementation = "eager"
+    model = _class(recipe.model)(config).float()
+    with contextlib.suppress(ValueError, AttributeError):
+        model.set_experts_implementation("eager")
+    return model.eval()
+
+
 def load(recipe: Recipe, config: Mapping[str, Any], weights: Mapping[str, Array]) -> Any:
     """The model as anybody would load this checkpoint. Raises where names or shapes don't fit."""
     with tempfile.TemporaryDirectory() as folder:

@@ -49,6 +49,7 @@ class Recipe:
     oracle: Mapping[str, Any] = field(default_factory=dict)  # what the oracle's config says instead, for a rule that is not transformers'
     disguise: Disguise | None = None
     drop: str = ""  # a pattern of tensors that transformers writes though they follow from the config
+    keep: tuple[str, ...] = ()  # fields that the second network has as the first
     attempts: int = 24  # other seeds and scales are tried until tokens are clear and various
 
 

@@ -12,10 +12,10 @@ TOWER: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 16, "num_hidden
 QWEN_TOWER: dict[str, Any] = {"depth": 1, "num_heads": 2, "patch_size": 4, "spatial_merge_size": 2, "temporal_patch_size": 1}
 
 
-def wrapped(name: str, family: str, text: dict[str, Any], tower: dict[str, Any], **more: Any) -> None:
+def wrapped(name: str, family: str, text: dict[str, Any], tower: dict[str, Any], keep: tuple[str, ...] = (), **more: Any) -> None:
     """A recipe for a text model beside a tower."""
     numbers = {"text_config": text, "vision_config": tower, **more}
-    recipe(name, "", numbers, model=f"{family}ForConditionalGeneration", config=f"{family}Config")
+    recipe(name, "", numbers, model=f"{family}ForConditionalGeneration", config=f"{family}Config", keep=("vision_config", *keep))
 
 
 TEXT = {**LLAMA, "model_type": "llama", "rope_parameters": rope()}
@@ -31,4 +31,4 @@ QWEN3_TOWER = {
 }  # fmt: skip
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "decoder_sparse_step": 1, "mlp_only_layers": []}
 INTERLEAVED = rope(5e6, mrope_interleaved=True, mrope_section=[4, 4, 4])
-wrapped("qwen3_vl_moe", "Qwen3VLMoe", {**NEAR, **HEAD24, **EXPERTS, "rope_parameters": INTERLEAVED}, QWEN3_TOWER, **IMAGES)
+wrapped("qwen3_vl_moe", "Qwen3VLMoe", {**NEAR, **HEAD24, **EXPERTS, "rope_parameters": INTERLEAVED}, QWEN3_TOWER, ("head_dim",), **IMAGES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -62,15 +62,23 @@ class Golden:
     older: dict[str, Any] | None
     lines: tuple[Drawn, ...]
     cases: tuple[Case, ...]
+    variant: Golden | None = None  # a second network: another seed, and other numbers wherever they matter
+    seen: Mapping[str, float | None] = field(default_factory=dict)  # of a variant, below
 
     @classmethod
     def load(cls, path: Path) -> Golden:
         """Read one recorded file."""
         raw = json.loads(path.read_text())
-        lines = tuple(_line(*entry) for entry in raw.pop("tensors"))
-        cases = tuple(map(Case.of, raw.pop("cases")))
+        other = raw.pop("variant", None)
         older = _older(raw["config"], raw.pop("older"))
-        return cls(path.stem, older=older, lines=lines, cases=cases, **raw)
+        golden = cls(path.stem, older=older, **_drawn(raw))
+        return golden if other is None else replace(golden, variant=golden._varied(other))
+
+    def _varied(self, raw: dict[str, Any]) -> Golden:
+        """The second network. `seen`: the fields of config.json that are others than the first's, with how far the first's logits move
+        where one alone is changed, or None where it changes the tensors."""
+        config = _changed(self.config, raw.pop("config"))
+        return replace(self, name=f"{self.name}_varied", config=config, older=None, **_drawn(raw))
 
     @property
     def architecture(self) -> str:
@@ -112,10 +120,18 @@ def _line(name: str, shape: list[int], draw: Any, offset: float = 0.0) -> Drawn:
     return Drawn(name, tuple(shape), draw, offset)
 
 
+def _drawn(raw: dict[str, Any]) -> dict[str, Any]:
+    """Fields as they are here."""
+    return raw | {"lines": tuple(_line(*entry) for entry in raw.pop("tensors")), "cases": tuple(map(Case.of, raw.pop("cases")))}
+
+
 def _older(config: dict[str, Any], change: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The older spelling: without some of the fields, with some others."""
-    if change is None:
-        return None
+    """The older spelling."""
+    return None if change is None else _changed(config, change)
+
+
+def _changed(config: dict[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Without some of the fields, with some others."""
     added: dict[str, Any] = change["with"]
     return {n: v for n, v in copy.deepcopy(config).items() if n not in change["without"]} | added
 

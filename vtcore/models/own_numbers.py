@@ -29,7 +29,7 @@ COUNTS = (
 )  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
-    "norm_topk_prob",
+    "norm_topk_prob", "rope_interleave",
 )  # fmt: skip
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
 
