@@ -231,3 +231,18 @@ def test_the_27b_have_a_scale_of_their_own():
     assert SPECIAL["gemma2"](numbers | {"num_hidden_layers": 46}) == {"query_pre_attn_scalar": 144}
     assert SPECIAL["gemma2"](numbers | {"num_hidden_layers": 42}) == {"query_pre_attn_scalar": 128}
     assert SPECIAL["gemma3"](numbers | {"num_hidden_layers": 62}) == {"query_pre_attn_scalar": 144}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ARCH.feed_forward_length": 100}, "the config's llama.feed_forward_length is 100"),
+        ({"ARCH.attention.head_count": 8}, "the config's llama.attention.head_count is 8, and a head has 16 channels"),
+        ({"ARCH.attention.head_count_kv": 1}, "the config's llama.attention.head_count_kv is 1"),
+        ({"ARCH.vocab_size": 299}, "the config's llama.vocab_size is 299"),
+    ],
+)
+def test_metadata_that_the_tensors_contradict(changes, said, tmp_path):
+    with pytest.raises(CheckpointError) as e:
+        load(golden("llama"), tmp_path, **{"ARCH.attention.key_length": 16} | changes)
+    assert said in str(e.value)

@@ -60,7 +60,7 @@ def test_an_absurd_number_of_experts_takes_no_time(count, tmp_path):
         ({"num_experts_per_tok": 9}, "num_experts_per_tok is 9; it must not be over num_local_experts, 8"),
         ({"num_local_experts": -1}, "num_local_experts is -1"),
         ({"num_experts_per_tok": 1.5}, "num_experts_per_tok is 1.5"),
-        ({"num_local_experts": None}, "no 'num_experts'"),
+        ({"num_local_experts": None}, "no 'num_experts or num_local_experts"),
     ],
 )
 def test_numbers_of_experts_are_checked(config, words, tmp_path):

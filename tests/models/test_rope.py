@@ -160,7 +160,7 @@ def test_axes_of_a_multimodal_rope():
 @pytest.mark.parametrize(
     ("width", "p", "words"),
     [
-        (7, {}, "rope turns 7 of a head's 7 channels; it must be an even number"),
+        (7, {}, "rope turns 7 of a head's 7 channels (by head_dim"),
         (64, {"partial_rotary_factor": 0.01}, "rope turns 0 of a head's 64"),
         (64, {"partial_rotary_factor": 1.5}, "partial_rotary_factor is 1.5"),
         (64, {"rope_theta": 0}, "rope_theta is 0; it must be a number above 1"),
@@ -172,7 +172,7 @@ def test_axes_of_a_multimodal_rope():
         (
             64,
             {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0},
-            "high_freq_factor is 1.0; it must be a",
+            "high_freq_factor is 1 and low_freq_factor 4; the first must be",
         ),
         (
             4,

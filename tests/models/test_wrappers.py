@@ -78,7 +78,7 @@ def test_the_text_parts_type_says_which_model_it_is():
     for kind, name in known.items():
         assert Wrapped.variant({"model_type": kind}) is find([f"{name}ForCausalLM"], ARCHITECTURES)
     for kind in (None, 3, "llava", "x" * 1000):
-        with pytest.raises(ConfigError, match=r"the text part's model_type is .*; it must be one of apertus, ") as e:
+        with pytest.raises(ConfigError, match=r"text_config's model_type is .*; it must be one of apertus, ") as e:
             Wrapped.variant({"model_type": kind})
         assert len(str(e.value)) < 2000
 

@@ -68,7 +68,7 @@ def unread(about: Mapping[str, Any]) -> str | None:
         return f"quant_method is {short(method)}; what is read is {', '.join(WORDS)}, dense weights, and GGUF"
     key, allowed = WORDS[method]
     said = about.get(key)
-    if key and said is not None and said not in allowed:
+    if key and said not in (*allowed, *([None] if method == "fp8" else [])):
         return f"{key} is {short(said)}; of {method} what is read is {', '.join(allowed)}"
     return None
 

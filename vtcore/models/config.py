@@ -12,6 +12,8 @@ from vtcore.models.fields import MOST, Fields, Json
 from vtcore.models.own_numbers import check_own
 from vtcore.models.rope_config import longest, read_ropes
 
+HIDDEN, HEADS = ("hidden_size", "n_embd", "d_model"), ("num_attention_heads", "num_heads", "n_head")
+MADE_FOR = ", by max_position_embeddings and the rope's factor"
 LAYERS, WIDTH, VOCAB = 1024, 1 << 20, 1 << 26  # more than any model has; what is above is a broken file
 KINDS = frozenset({
     "full_attention", "sliding_attention", "chunked_attention", "indexed_attention", "compressed_sparse_attention",
@@ -50,6 +52,7 @@ class ModelConfig:
     ropes: Mapping[str, Json | None]  # by kind, or under "" for all
     overrides: Mapping[int, Json] = field(default_factory=dict)  # of single layers
     rest: Json = field(default_factory=dict)
+    spelled: Mapping[str, str] = field(default_factory=dict)  # what keys of `rest` are called in the file, where otherwise
     kind: str = ""  # of this layer
     mlp_kind: str = ""  # of this layer
     rope: Json | None = None  # of this layer; None: it does not rotate
@@ -59,7 +62,7 @@ class ModelConfig:
         if name.startswith("__") or "rest" not in self.__dict__:
             raise AttributeError(name)
         if self.rest.get(name) is None:
-            raise ConfigError(f"the model's config has no {name!r}, and this architecture can't do without")
+            raise ConfigError(f"the model's config has no {self.spelled.get(name, name)!r}, and this architecture can't do without")
         return self.rest[name]
 
     def layer(self, index: int) -> ModelConfig:
@@ -84,7 +87,7 @@ class ModelConfig:
         context = longest(f, ropes)
         served = context if max_model_len is None else max_model_len
         if not 1 <= served <= MOST:
-            raise ConfigError(f"max_model_len is {served}; it must be from 1 to {MOST}")
+            raise ConfigError(f"max_model_len is {served}{MADE_FOR * (max_model_len is None)}; it must be from 1 to {MOST}")
         check_own(f, layers)
         return cls(
             layers=layers,
@@ -105,19 +108,20 @@ class ModelConfig:
             ropes={kind: rope and rope | {"max_model_len": served} for kind, rope in ropes.items()},
             overrides=_overrides(f, layers),
             rest=raw,
+            spelled=f.spelled,
         )
 
 
 def _heads(f: Fields) -> dict[str, Any]:
     """Widths and what follows from them; they must divide."""
-    hidden = f.integer("hidden_size", "n_embd", "d_model", high=WIDTH)
-    heads = f.integer("num_attention_heads", "num_heads", "n_head", default=1, high=WIDTH)
+    hidden = f.integer(*HIDDEN, high=WIDTH)
+    heads = f.integer(*HEADS, default=1, high=WIDTH)
     kv_heads = f.integer("num_key_value_heads", default=heads, high=WIDTH)
     if heads % kv_heads:
-        many, few = f.name("num_attention_heads"), f.name("num_key_value_heads")
+        many, few = f.called(*HEADS), f.name("num_key_value_heads")
         raise ConfigError(f"{f.file}: {many} is {heads} and {few} is {kv_heads}; the first must be a multiple of the second")
     if not f.has("head_dim") and hidden % heads:
-        many, wide, head = f.name("num_attention_heads"), f.name("hidden_size"), f.name("head_dim")
+        many, wide, head = f.called(*HEADS), f.called(*HIDDEN), f.name("head_dim")
         raise ConfigError(f"{f.file}: {wide} is {hidden}, which {many} {heads} does not divide; then {head} must be given")
     head_dim = f.integer("head_dim", default=hidden // heads, high=WIDTH)
     scale = f.number("attention_multiplier", default=f.number("query_pre_attn_scalar", default=head_dim, above=True) ** -0.5, above=True)

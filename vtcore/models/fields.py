@@ -85,7 +85,7 @@ class Fields:
         """A list of at least `count` zeros and ones."""
         value = self.raw[key]
         if not isinstance(value, (list, tuple)) or len(value) < count or any(v not in (0, 1) for v in value):
-            self._refuse(key, value, f"a list of {count} zeros and ones")
+            self._refuse(key, value, f"a list of {count} zeros and ones, one a layer (num_hidden_layers)")
 
     def words(self, key: str, count: int, allowed: Iterable[str]) -> tuple[str, ...] | None:
         """A list of `count` words, all of them known; None if there is none."""
@@ -93,7 +93,7 @@ class Fields:
             return None
         value, known = self.raw[key], set(allowed)
         if not isinstance(value, (list, tuple)) or len(value) != count:
-            self._refuse(key, value, f"a list of {count} words")
+            self._refuse(key, value, f"a list of {count} words, one a layer (num_hidden_layers)")
         for word in value:
             if not isinstance(word, str) or word not in known:
                 self._refuse(key, word, f"made of {', '.join(sorted(known))}")
@@ -118,6 +118,10 @@ class Fields:
     def name(self, key: str) -> str:
         """A key as the file spells it."""
         return self.spelled.get(key, key)
+
+    def called(self, *keys: str) -> str:
+        """The first of some keys that is there, as the file spells it."""
+        return self.name(next(filter(self.has, keys), keys[0]))
 
     def _find(self, keys: tuple[str, ...], default: Any, wanted: str) -> tuple[str, Any]:
         for key in keys:

@@ -40,6 +40,7 @@ class Gemma3n(AltUp, PerLayer, SharedKV):
         layers, key = f.integer("num_hidden_layers", high=LAYERS), "activation_sparsity_pattern"
         f.integer("altup_active_idx", low=0, high=f.integer("altup_num_inputs", low=2) - 1)
         f.flag("altup_correct_scale")
+        f.integer("hidden_size_per_layer_input")
         usual = [SHARE if layers > SPARSE > i else 0.0 for i in range(layers)]
         own: Json = {key: f.shares(key, layers) if f.has(key) else usual}
         if isinstance(raw.get("intermediate_size"), list):

@@ -57,7 +57,8 @@ def as_hf(m: Metadata, weights: Weights) -> tuple[Json, Mapping[str, str]]:
         routed = [f"blk.{i}.ffn_gate_inp.weight" in weights.tensors for i in range(layers)]
         raw |= {"num_hidden_layers": layers, "mlp_layer_types": ["sparse" if r else "dense" for r in routed]}
     if (table := weights.tensors.get("token_embd.weight")) is not None and table.shape:
-        raw["vocab_size"] = table.shape[0]
+        raw["vocab_size"] = m[key] if (key := f"{name}.vocab_size") in m else table.shape[0]
+        spelled["vocab_size"] = key if key in m else spelled["vocab_size"]
     raw["tie_word_embeddings"] = "output.weight" not in weights.tensors
     if (turned := m.integer(f"{name}.rope.dimension_count", 0)) and (width := _head_dim(raw)):
         raw["partial_rotary_factor"] = turning(turned, width)

@@ -2,10 +2,11 @@
 shared one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
-from vtcore.models.decoder import Array, Layer, Names, architecture, flat, heads
-from vtcore.models.fields import Json
+from vtcore.models.decoder import Array, Layer, ModelConfig, Names, architecture, flat, heads
+from vtcore.models.fields import Fields, Json
 from vtcore.models.llama import Llama
 from vtcore.models.mixture import ROUTED, ROUTING, Mixture, shared
 from vtcore.models.qwen3 import Qwen3
@@ -22,6 +23,10 @@ class Laguna(Mixture, Qwen3):
         Llama.names | ROUTED | shared("mlp.shared_expert") | {"router_bias": "mlp.experts.e_score_correction_bias"}
         | {"g_proj": "self_attn.g_proj"}
     )  # fmt: skip
+
+    def layer_config(self, index: int) -> ModelConfig:
+        c, key = super().layer_config(index), "num_attention_heads_per_layer"
+        return replace(c, heads=int(Fields(c.rest).numbers(key, c.layers)[index])) if c.rest.get(key) is not None else c
 
     def output(self, w: Layer, x: Array, out: Array) -> Array:
         gate = softplus(w.g_proj(x))  # one a head, or one a channel

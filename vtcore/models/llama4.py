@@ -35,6 +35,8 @@ class Llama4(Mixture):
     def read_config(cls, raw: Json, max_model_len: int | None = None, **source: Any) -> ModelConfig:
         f = Fields(raw, source.get("file", "config.json"), source.get("spelled"))
         every, layers = f.integer("no_rope_layer_interval"), f.integer("num_hidden_layers", high=1024)
+        if raw.get("no_rope_layers") is not None:
+            f.switches("no_rope_layers", layers)
         turns = raw.get("no_rope_layers") or [int((i + 1) % every > 0) for i in range(layers)]
         kinds = ["chunked_attention" if t else "full_attention" for t in turns]
         return super().read_config({"layer_types": kinds} | raw | {"no_rope_layers": turns}, max_model_len, **source)

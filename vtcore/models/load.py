@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 import numpy as np
 
 from vtcore import tensor
-from vtcore.errors import ArgumentError, CheckpointError, ConfigError, TensorNamesError
+from vtcore.errors import ArgumentError, CheckpointError, ConfigError, OpError, TensorNamesError
 from vtcore.formats.checkpoint import Checkpoint, RawTensor
 from vtcore.formats.quantised import unpacked
 from vtcore.models.config import ModelConfig
@@ -23,6 +23,7 @@ from vtcore.models.gguf_names import gguf_dialect
 from vtcore.models.gguf_special import Number, numbers
 from vtcore.models.names import Dialect, Host, Names, StoredExperts, Turned
 from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
+from vtcore.models.sizes import told
 from vtcore.models.standing import Standing
 from vtcore.models.survey import survey
 from vtcore.models.weights import Raw, Weights
@@ -67,12 +68,22 @@ def load_model(
     checkpoint, notes = unpacked(checkpoint)
     found = identify(checkpoint, max_model_len)
     tensors: dict[str, Raw] = {**checkpoint.tensors, **found.numbers}
-    seen = survey(found.cls, found.config, Standing(tensors, numerics), found.dialect)
+    seen = _seen(found, Standing(tensors, numerics))
     weights = Weights(tensors, numerics, wrap)
     weights.notes |= dict.fromkeys([*notes, *seen.notes])
     weights.used |= found.read | _tied_head(found, checkpoint.tensors, weights.notes)
     _refuse(checkpoint, found, seen, weights)
     return found.cls(found.config, weights, found.dialect, survey=seen)
+
+
+def _seen(found: Loaded, weights: Standing) -> Survey:
+    try:
+        return survey(found.cls, found.config, weights, found.dialect)
+    except ConfigError:
+        raise
+    except (CheckpointError, OpError) as e:
+        kind = type(e) if isinstance(e, CheckpointError) else CheckpointError
+        raise kind(f"{e}. Shapes follow from the config's {told(found.config)}") from e
 
 
 def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded:
@@ -170,7 +181,8 @@ def _refuse(checkpoint: Checkpoint, found: Loaded, seen: Survey, weights: Weight
     sentences += [f"of wrong shape: {'; '.join(seen.wrong)}"] if seen.wrong else []
     if sentences:
         kind = TensorNamesError if seen.missing or unread else CheckpointError
-        raise kind(f"{checkpoint.path} holds tensors that don't make a {found.cls.__name__}: {'. '.join(sentences)}")
+        what = f"{checkpoint.path} holds tensors that don't make a {found.cls.__name__}: {'. '.join(sentences)}"
+        raise kind(f"{what}. Shapes follow from the config's {told(found.config)}")
 
 
 def listed(names: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ class NemotronH(SelectiveScan, Mixture):
         pattern = raw.get("hybrid_override_pattern")
         parts = [PATTERN.get(p, p) for p in pattern] if isinstance(pattern, str) else raw.get("layers_block_type")
         raw = {**raw, "layers_block_type": parts}
-        count = len(parts) if isinstance(parts, list) else f.integer("num_hidden_layers", high=1024)
+        count = f.integer("num_hidden_layers", high=1024) if parts is None else len(parts) if isinstance(parts, list) else 0
         listed = f.__class__(raw, f.file).words("layers_block_type", count, PARTS) or ()
         made = {"layer_types": [PARTS[p] for p in listed], "num_hidden_layers": count, "rope_theta": None, "rope_parameters": None}
         return super().read_config(raw | made, max_model_len, **source)

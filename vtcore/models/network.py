@@ -40,7 +40,8 @@ class Network:
             file = source.get("file", "config.json")
             raise ConfigError(f"{file}: {key} is {raw[key]!r:.80}; {cls.__name__} is written for {cls.only[key]!r} alone")
         own = [n for n in cls.words if raw.get(n) is not None]
-        source["spelled"] = {**(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
+        absent = {v: " or ".join([v, *(n for n in cls.words if cls.words[n] == v)]) for v in cls.words.values() if raw.get(v) is None}
+        source["spelled"] = {**absent, **(source.get("spelled") or {}), **{cls.words[n]: n for n in own}}
         said = {n: v for n, v in raw.items() if n not in own} | {cls.words[n]: raw[n] for n in own}
         return ModelConfig.from_hf(said, max_model_len, **source)
 

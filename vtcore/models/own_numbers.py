@@ -29,8 +29,10 @@ COUNTS = (
 )  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
-    "norm_topk_prob", "rope_interleave",
+    "norm_topk_prob", "rope_interleave", "mamba_rms_norm",
 )  # fmt: skip
+FEW, MOST_ROUNDS = ("hc_mult", "hc_sinkhorn_iters", "altup_num_inputs"), 256  # how often a forward repeats something
+SMALL = ("floor_scale", "attn_scale", "swiglu_alpha", "router_jitter_noise", "clip_qkv")  # that may be zero
 SWITCHES = ("no_rope_layers",)  # one 0 or 1 for each layer
 
 
@@ -38,10 +40,12 @@ def check_own(f: Fields, layers: int) -> None:
     """Refuse, by name, what is of a wrong type or out of range."""
     for key in filter(f.has, NUMBERS):
         f.number(key, above=True)
-    if f.has("clip_qkv"):
-        f.number("clip_qkv")
     for key in filter(f.has, INTEGERS + STATES):
         f.integer(key)
+    for key in filter(f.has, FEW):
+        f.integer(key, high=MOST_ROUNDS)
+    for key in filter(f.has, SMALL):
+        f.number(key)
     for key in filter(f.has, COUNTS):
         f.integer(key, low=0)
     if f.has("num_experts") and f.has("num_experts_per_tok") and f.integer("num_experts_per_tok", low=0) > f.integer("num_experts", low=0):

@@ -18,6 +18,7 @@ from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 Scaled = tuple[Array, float]
+WHENCE = "by head_dim, qk_rope_head_dim or rotary_dim, and partial_rotary_factor"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def make_rope(parameters: Json, width: int) -> Rope:
     theta = p.number("rope_theta", low=1.0, above=True)
     turn = width if kind == "proportional" else int(width * p.number("partial_rotary_factor", default=1.0, high=1.0, above=True))
     if turn < 2 or turn % 2:
-        raise ConfigError(f"rope turns {turn} of a head's {width} channels; it must be an even number, at least 2")
+        raise ConfigError(f"rope turns {turn} of a head's {width} channels ({WHENCE}); it must be an even number, at least 2")
     powers = theta ** (np.arange(0, turn, 2, dtype=np.float32) / np.float32(turn))  # what a position is divided by
     frequencies, scale = FORMULAS[kind](powers.astype(np.float32), p, turn)
     if not np.isfinite(frequencies).all() or not math.isfinite(np.float32(scale)):
@@ -90,7 +91,9 @@ def _divided(powers: Array, p: Fields, turn: int) -> Scaled:
 
 def _llama3(powers: Array, p: Fields, turn: int) -> Scaled:
     factor, low = np.float32(p.number("factor", above=True)), p.number("low_freq_factor", above=True)
-    high, original = p.number("high_freq_factor", low=low, above=True), p.integer("original_max_position_embeddings")
+    high, original = p.number("high_freq_factor", above=True), p.integer("original_max_position_embeddings")
+    if high <= low:
+        raise ConfigError(f"high_freq_factor is {high:g} and low_freq_factor {low:g}; the first must be the larger one")
     f = 1 / powers
     length = np.float32(2 * math.pi) / f
     smooth = (np.float32(original) / length - np.float32(low)) / np.float32(high - low)
@@ -174,7 +177,8 @@ def _axes(p: Fields, half: int) -> Array | None:
     sections = [int(n) for n in p.numbers("mrope_section", 3)]
     if sum(sections) != half:
         raise ConfigError(
-            f"mrope_section {short(p.raw['mrope_section'])} adds up to {short(sum(sections))}; it must be {half}, half of what rope turns"
+            f"mrope_section {short(p.raw['mrope_section'])} adds up to {short(sum(sections))}; it must be {half}, "
+            f"half of what rope turns ({WHENCE})"
         )
     if not p.flag("mrope_interleaved"):
         return np.repeat(np.arange(3, dtype=np.int32), sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vtcore.errors import ConfigError
 from vtcore.models.fields import MOST, Fields, Json
 
 POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
@@ -11,6 +12,11 @@ def read_ropes(f: Fields) -> dict[str, Json | None]:
     """By kind of layer, or under "" for all: {rope_type, rope_theta, partial_rotary_factor, ...}; None: such layers don't rotate."""
     given = f.mapping("rope_parameters")
     if any(isinstance(v, dict) for v in given.values()):
+        flat, nested = ([n for n, v in given.items() if v is not None and isinstance(v, dict) is kind] for kind in (False, True))
+        if flat:
+            raise ConfigError(
+                f"{f.file}: rope_parameters has {flat[0]} and the object {nested[0]}; it must be one rope, or an object for each kind"
+            )
         return {kind: _complete(f, p, kind) if isinstance(p, dict) else None for kind, p in given.items()}
     if not given and not f.has("rope_theta"):
         return {}

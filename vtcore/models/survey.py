@@ -18,6 +18,7 @@ from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey, Use
 from vtcore.models.layer import Layer, Named
 from vtcore.models.names import Dialect
+from vtcore.models.sizes import contradiction
 from vtcore.models.standing import Left, Standing
 from vtcore.models.weights import Param
 from vtcore.op import RUNNER, Call, Op
@@ -72,9 +73,9 @@ class _Look:
                 self.held[t.storage] = (index, name, part)
                 self.formats[str(t.dtype)] += t.nbytes
                 self.layers[index] += t.nbytes
-        if name in ("embed_tokens", "lm_head") and (vocab := self.model.config.vocab) not in (0, value.weight.shape[0]):
-            self.note([self.weights.origin[value.weight.storage]], f"the config's vocab_size is {vocab}")
         if isinstance(value, Param) and value.weight.storage in self.weights.origin:
+            if other := contradiction(name, value.weight.shape, named.config):
+                self.note([self.weights.origin[value.weight.storage]], f"the config's {other}")
             self.biased[name].append((self.weights.origin[value.weight.storage], value.bias is not None))
         return value
 

@@ -58,7 +58,7 @@ class Wrapped(Decoder):
         known = {re.sub("[_-]|ForCausalLM", "", name).lower(): name for name in ARCHITECTURES if name.endswith("ForCausalLM")}
         wanted = re.sub("_text$|_", "", kind) if isinstance(kind, str) else ""
         if (name := SAME.get(wanted, known.get(wanted))) is None:
-            raise ConfigError(f"the text part's model_type is {short(kind)}; it must be one of {', '.join(sorted({*known, *SAME}))}")
+            raise ConfigError(f"text_config's model_type is {short(kind)}; it must be one of {', '.join(sorted({*known, *SAME}))}")
         found = find([name], ARCHITECTURES)
         assert issubclass(found, Decoder), "every ForCausalLM is one"
         return found.variant(raw)
