@@ -101,6 +101,12 @@ def test_several_sequences_of_a_prompt_are_those_that_it_has_with_their_seeds_al
         assert [r.num_cached_tokens for r in s.requests[1:]] == [len(p) - 1] * 2
 
 
+@pytest.mark.feature("Hybrid KV groups (full attention + GDN/Mamba)")
+def test_a_state_survives_where_prompts_part():
+    e = engine("qwen3_next")
+    assert [answers(e, [p], False)[0].num_cached_tokens for p in (prompt(7, 45, 5), prompt(8, 45, 5), prompt(9, 45, 5))] == [0, 0, 40]
+
+
 def test_prompt_logprobs_are_complete_with_the_prompt_in_the_cache():
     e, scored = engine("llama"), SamplingParams(temperature=0, max_tokens=3, prompt_logprobs=1)
     for _ in range(2):

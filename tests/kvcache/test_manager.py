@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vtcore.errors import ArgumentError
 from vtcore.kvcache.cache import Paged, State
 from vtcore.kvcache.manager import KVCacheManager
 
@@ -67,7 +68,7 @@ def test_a_state_begins_with_the_zeros():
 
 
 def test_pages_of_an_encoder_are_refused():
-    with pytest.raises(NotImplementedError, match="encoder"):
+    with pytest.raises(ArgumentError, match="encoder"):
         manager(Paged(SHAPES, of="encoder"))
 
 

@@ -122,6 +122,13 @@ def test_a_state_is_found_where_it_was_kept():
     assert run(kv, "c", TOKENS[:40]) == 36
 
 
+def test_where_two_prompts_part_the_second_keeps_a_state_for_the_third():
+    kv = manager(FULL, STATE, mamba_block_size=48)
+    run(kv, "a", TOKENS[:40])
+    assert run(kv, "b", [*TOKENS[:22], *range(200, 210)], step=7) == 0
+    assert run(kv, "c", [*TOKENS[:22], *range(300, 310)]) == 20
+
+
 def test_a_found_state_is_read_once_and_then_one_s_own():
     kv = manager(STATE, mamba_block_size=4)
     run(kv, "a", TOKENS[:6])

@@ -28,6 +28,7 @@ class Chain:
         fork = prompt - 1
         self.fork = fork if forks and fork > 0 and fork % unit else 0  # 0: none, or a multiple of the unit anyway
         self._fork_key: bytes | None = None
+        self.branch = 0  # so many first tokens it shares with another sequence that left no state there; 0: none is known
 
     def key(self, length: int) -> bytes:
         """Of the first `length` tokens: a multiple of the unit, or the fork. They must be known."""

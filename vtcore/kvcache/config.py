@@ -10,7 +10,7 @@ from vtcore.kvcache.cache import Spec, State
 from vtcore.kvcache.hashing import ALGORITHMS
 
 STATE_BLOCKS = 8  # a state is kept every so many blocks, where nothing else is said
-STATES = 4  # places a sequence for states that are kept, besides its own
+STATES = 2  # places a sequence for states that are kept, besides its own
 DEFAULT = ALGORITHMS[0]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vtcore.errors import ArgumentError
 from vtcore.kvcache.cache import Paged, Spec
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.config import CacheConfig
@@ -44,6 +45,7 @@ class KVCacheManager:
     def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], config: CacheConfig | int) -> None:
         self.config = CacheConfig(config, enable_prefix_caching=False) if isinstance(config, int) else config
         self.groups = {name: rule_of(spec, self.config) for name, spec in groups.items()}
+        self._paged = {name: rule for name, rule in self.groups.items() if isinstance(rule, PageRule)}
         self.pools = {name: PagePool(pages[name]) for name in groups}
         self._hasher = Hasher(self.config.prefix_caching_hash_algo) if self.config.enable_prefix_caching else None
         self._held: dict[Key, Held] = {}
@@ -60,18 +62,17 @@ class KVCacheManager:
 
     def lookup(self, chain: Chain | None, limit: int) -> int:
         """Of how many tokens, up to `limit`, every group has what the ones after them look at."""
-        length, before = 0 if chain is None else chain.below(limit), -1
-        while chain is not None and length != before:
-            before = length
-            for name, rule in self.groups.items():
-                length = rule.longest(chain, length, limit, self.pools[name]) if length else 0
-        return length
+        return 0 if chain is None else self._agreed(chain, limit, self.groups)
 
     def admit(self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True) -> int | None:
         """Begin a sequence of `tokens` tokens, of which a step computes at most `longest_step`: the number of tokens, up to `limit`, that
         it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over."""
-        lengths = sorted({self.lookup(chain, limit) if reads else 0, 0}, reverse=True)
-        for length in lengths:  # what it would only copy or read once takes a page too: at worst it computes everything
+        longest = self.lookup(chain, limit) if reads else 0
+        if chain is not None and reads and len(self._paged) < len(self.groups):
+            chain.branch = self._agreed(chain, limit, self._paged)
+        for length in (
+            (longest, 0) if longest else (0,)
+        ):  # what it would only copy or read once takes a page too: at worst it computes everything
             found = {n: rule.found(chain, length, limit, self.pools[n]) if chain and length else Found() for n, rule in self.groups.items()}
             if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
                 self._held[key] = Held(chain, {n: rule.table(self.pools[n], found[n]) for n, rule in self.groups.items()})
@@ -163,6 +164,14 @@ class KVCacheManager:
         pools = {n: PoolStats(p.capacity, p.capacity - p.num_free, p.num_free, p.num_cached, p.evictions) for n, p in self.pools.items()}
         return CacheStats(pools, self.usage, **self._counts)
 
+    def _agreed(self, chain: Chain, limit: int, groups: Mapping[str, Rule]) -> int:
+        length, before = chain.below(limit) if groups else 0, -1
+        while length != before:
+            before = length
+            for name, rule in groups.items():
+                length = rule.longest(chain, length, limit, self.pools[name]) if length else 0
+        return length
+
     def _fits(self, name: str, found: Found, tokens: int, longest_step: int) -> bool:
         pool = self.pools[name]
         pages = [page for page in found.pages if page != NULL]
@@ -175,5 +184,5 @@ def rule_of(spec: Spec, config: CacheConfig) -> Rule:
     if not isinstance(spec, Paged):
         return StateRule(config.state_every if config.enable_prefix_caching else 0)
     if spec.of != "text":
-        raise NotImplementedError(f"pages of {spec.of!r}: only the text's own tokens have pages")
+        raise ArgumentError(f"a layer keeps pages of {spec.of!r}; this engine has pages for the text's own tokens alone")
     return PageRule(spec, config.block_size)

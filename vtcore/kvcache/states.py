@@ -16,7 +16,8 @@ FOREVER = 1 << 62
 
 
 class StateRule:
-    """A state is kept after every `every` tokens, after the prompt's last whole unit, and where the prompt forks. 0: none is."""
+    """A state is kept after every `every` tokens, after the prompt's last whole unit, where the prompt forks, and where it left another
+    one that was here before: a third may follow. 0: none is."""
 
     def __init__(self, every: int = 0) -> None:
         self.every = every
@@ -42,7 +43,7 @@ class StateRule:
 
     def worth(self, chain: Chain, begin: int, end: int) -> list[int]:
         """The lengths in (begin, end] after which a state is kept, in rising order."""
-        special = {(chain.prompt - 1) // chain.unit * chain.unit, chain.fork} - {0}
+        special = {(chain.prompt - 1) // chain.unit * chain.unit, chain.fork, chain.branch} - {0}
         regular = range((begin // self.every + 1) * self.every, end + 1, self.every)
         return sorted({*regular, *(n for n in special if begin < n <= end)})
 
