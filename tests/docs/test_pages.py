@@ -18,6 +18,7 @@ PAGES = (
     "docs/add-a-model.md",
     "docs/numerics.md",
     "docs/scheduling.md",
+    "docs/test-your-kernel.md",
     "docs/batches.md",
 )
 SECONDS = 300

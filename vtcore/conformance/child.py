@@ -27,7 +27,7 @@ def main() -> None:
     except VtcoreError as wrong:
         _send(verdicts, ("unavailable", type(wrong).__name__, str(wrong)))
         return
-    _send(verdicts, ("ready", provider.name, dict(provider.facts)))
+    _send(verdicts, ("ready", provider.name, (dict(provider.facts), sorted(provider.kernels))))
     while True:
         try:
             arrays, times = pickle.load(cases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -36,6 +36,14 @@ class Plan:
     save: Path | None = None  # a directory for the inputs of failing cases
 
 
+@dataclass(frozen=True)
+class About:
+    """A provider that was loaded: its facts, and the ops that it has a kernel for (none: it takes them in its own way)."""
+
+    facts: Mapping[str, str]
+    kernels: Sequence[str]
+
+
 def examine(provider: str, ops: Sequence[str], plan: Plan, told: Callable[[Verdict], None] = lambda verdict: None) -> Record:
     """Check a provider by name or path; `told` hears of each verdict at once. Raises ArgumentError, and what loading a provider raises."""
     wanted(ops)
@@ -46,8 +54,8 @@ def examine(provider: str, ops: Sequence[str], plan: Plan, told: Callable[[Verdi
     gaps, begin = Gaps(plan.gaps), perf_counter()
     if plan.save is not None:
         plan.save.mkdir(parents=True, exist_ok=True)
-    with bench(provider, plan) as (runs, facts):
-        record = Record(provider, plan.seed, plan.fuzz, facts, __version__, cases="" if plan.cases is None else str(plan.cases))
+    with bench(provider, plan) as (runs, about):
+        record = Record(provider, plan.seed, plan.fuzz, about.facts, __version__, cases="" if plan.cases is None else str(plan.cases))
         for verdict in _verdicts(runs, ops, plan):
             record.verdicts.append(gaps.seen(verdict))
             told(record.verdicts[-1])
@@ -65,18 +73,18 @@ def listed(ops: Sequence[str], seed: int) -> Iterator[Case]:
 
 
 @contextmanager
-def bench(provider: str, plan: Plan) -> Iterator[tuple[Bench, dict[str, str]]]:
-    """Who runs the cases, and the provider's facts. What is not built in runs in a process of its own, which it may end."""
+def bench(provider: str, plan: Plan) -> Iterator[tuple[Bench, About]]:
+    """Who runs the cases, and what is known of the provider. What is not built in runs in a process of its own, which it may end."""
     isolate = (provider not in BUILT_IN or plan.seconds is not None) if plan.isolate is None else plan.isolate
     if plan.seconds is not None and not isolate:
         raise ArgumentError("a time limit needs a process that can be ended: leave --no-isolate away, or --timeout")
     if isolate:
         with Isolated(provider, plan.seconds or SECONDS) as isolated:
-            yield isolated, isolated.facts
+            yield isolated, About(isolated.facts, isolated.kernels)
         return
     here = find(provider)
     try:
-        yield Here(here), dict(here.facts)
+        yield Here(here), About(here.facts, sorted(here.kernels))
     finally:
         here.close()
 

@@ -21,7 +21,7 @@ from vtcore.conformance.saved import pack, unpack
 from vtcore.conformance.verdict import Verdict
 from vtcore.errors import ProviderError
 
-SECONDS = 60.0  # for one case, or for loading the provider: a compiler may run in it
+SECONDS = 60.0  # for one case, and for loading the provider: a compiler may run in it
 PATIENCE = 3  # cases of one op that may end a process; the op's others are not run any more
 FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\w+)')
 LINES = 200  # of a child's error output that are looked at
@@ -40,8 +40,8 @@ class Ended(Exception):
 class Child:
     """One process with the provider loaded. What it writes on its error output goes on to ours."""
 
-    def __init__(self, provider: str, seconds: float) -> None:
-        self.seconds, self.provider = seconds, Path(provider).name
+    def __init__(self, provider: str) -> None:
+        self.provider = Path(provider).name
         command = [sys.executable, "-m", "vtcore.conformance.child", provider]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -57,14 +57,14 @@ class Child:
             pickle.dump(message, self.process.stdin)
             self.process.stdin.flush()
 
-    def receive(self) -> Any:
-        """The next answer. Raises Ended, after which there is no child."""
+    def receive(self, seconds: float) -> Any:
+        """The next answer, within a time. Raises Ended, after which there is no child."""
         try:
-            answer = self._answers.get(timeout=self.seconds)
+            answer = self._answers.get(timeout=seconds)
         except queue.Empty:
             self._ask_where()
             self.close()
-            raise Ended("timed_out", f"not done after {self.seconds:g} s{self._where()}") from None
+            raise Ended("timed_out", f"not done after {seconds:g} s{self._where()}") from None
         if isinstance(answer, EOFError):
             self.close()
             raise Ended("crashed", f"the process ended: {_status(self.process.returncode)}{self._where()}")
@@ -108,10 +108,10 @@ class Child:
 class Isolated:
     """Runs cases in a child, and starts another when one has ended. A context manager."""
 
-    def __init__(self, provider: str, seconds: float = SECONDS) -> None:
+    def __init__(self, provider: str, seconds: float = SECONDS, loading: float = SECONDS) -> None:
         """Raises what loading the provider raises there, and ProviderError where it hangs or crashes."""
-        self.source, self.seconds = provider, seconds
-        self.name, self.facts = provider, dict[str, str]()
+        self.source, self.seconds, self.loading = provider, seconds, loading
+        self.name, self.facts, self.kernels = provider, dict[str, str](), list[str]()
         self._child: Child | None = None
         self._ended: dict[str, int] = {}
         self._how = ""
@@ -146,7 +146,7 @@ class Isolated:
         try:
             child = self._ready()
             child.send((pack(case), times))
-            fields, shown = child.receive()
+            fields, shown = child.receive(self.seconds)
         except Ended as ended:
             self._child = None
             self._ended[case.op.name] = self._ended.get(case.op.name, 0) + 1
@@ -156,12 +156,12 @@ class Isolated:
 
     def _ready(self) -> Child:
         if self._child is None:
-            child = Child(self.source, self.seconds)
-            state, name, said = child.receive()
+            child = Child(self.source)
+            state, name, said = child.receive(self.loading)
             if state != "ready":
                 child.close()
                 raise _raised(name, said)
-            self._child, self.name, self.facts = child, name, said
+            self._child, self.name, (self.facts, self.kernels) = child, name, said
         return self._child
 
 

@@ -38,6 +38,15 @@ class Answer:
         self.written: dict[str, Array] = {n: copies[n] for n in op.writes if copies[n] is not None}
         self.rtol = rtol_of(op, call)
 
+    def bits(self) -> list[bytes]:
+        """All of it, to compare with another."""
+        return [a.tobytes() for a in (*self.results, *self.written.values())]
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds nothing but zeros."""
+        return not any(a.astype(np.float32).any() for a in (*self.results, *self.written.values()))
+
 
 def judge(case: Case, answer: Answer, arguments: Arguments, results: Any, outputs: Outputs) -> Fault:
     """The first thing that is wrong with a call's results and with what it did to its arguments; else the worst difference."""

@@ -47,7 +47,8 @@ class Difference:
     @property
     def ulps(self) -> float:
         """The error in units of the wanted value's last place."""
-        return float(self.error / np.spacing(abs(np.float32(self.want))))
+        with np.errstate(all="ignore"):
+            return float(self.error / np.spacing(abs(np.float32(self.want))))
 
     @property
     def share(self) -> float:

@@ -16,7 +16,9 @@ from vtcore.ops.inputs import SIXTEEN, cut, extreme, ints, normal, ones, paged, 
 from vtcore.ops.rules import first, inside, not_negative, rising, unless
 
 STORED = Tolerance({"float32": 0.0}, "values are copied, or rounded once to the dtype of the pages", atol=0.0)
-MIXED = Tolerance({"float32": 5e-5}, "float32 scores of some tens are 1e-5 off, and so are their exponentials; then sums in another order")
+MIXED = Tolerance(
+    {"float32": 2e-5}, "float32 scores of some tens are 1e-5 off, and so are their exponentials; then sums in another order", over="D"
+)
 
 
 def _write_samples(rng: np.random.Generator) -> Iterator[Call]:

@@ -12,7 +12,9 @@ from vtcore.ops.inputs import blocks, cut, normal, ones, sixteen, turned
 from vtcore.quant.blocks import FORMATS, BlockFormat
 
 Q8_BLOCK = 32  # activations that share a scale
-SUMS = Tolerance({"float32": 2e-5}, "float32 sums of up to 2048 products in another order: under 200 ulp of the largest output of the row")
+ROUNDED = "float32 sums of products in another order: about 30 ulp of the row's largest output for 64 terms, 190 for 2048"
+SUMS = Tolerance({"float32": 4e-6}, ROUNDED, over="K")
+HEAD_SUMS = Tolerance({"float32": 2e-5}, f"{ROUNDED}; five times that, since a row may be one output, of terms that cancel", over="A")
 SHAPES = (((1,), 64, 64), ((3,), 127, 33), ((2, 3), 96, 80), ((), 48, 24), ((17,), 576, 40), ((2,), 2048, 16), ((0,), 32, 8))
 
 
@@ -66,6 +68,7 @@ def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield from sixteen({"x": normal(rng, 2, k), "weight": weight, "bias": normal(rng, 6)})
     x = normal(rng, 5, k)
     x[0], x[1, :32], x[2] = 0, 0, np.arange(k) - 48  # a zero row, a zero block, and ties between two codes
+    x[4, 32:63], x[4, 63] = np.arange(31) + 0.5, 127  # ties again, of which half go to the lower code
     x[3, 40], x[4, :32] = 1e4, 1e-42  # one value that takes all of its block's range, and a scale that is subnormal
     yield {"x": x, "weight": weight}
 
@@ -145,7 +148,7 @@ def _head_errors() -> Iterator[tuple[Call, str]]:
     yield {"x": ones(2, 24), "weight": ones(3, 8, 5)}, "x has shape [2, 24]; it must have 3 axes"
 
 
-@op("x[T H A], weight[H A B] -> [T H B]", samples=_head_samples, errors=_head_errors, tolerance=SUMS)
+@op("x[T H A], weight[H A B] -> [T H B]", samples=_head_samples, errors=_head_errors, tolerance=HEAD_SUMS)
 def per_head(x: Array, weight: Array) -> Array:
     """x[t, h] @ weight[h]: each head has a matrix of its own. x [T H A], weight [H A B], result [T H B].
 

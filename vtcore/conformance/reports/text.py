@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from vtcore.conformance.record import Record
 from vtcore.conformance.verdict import OUTCOMES, Verdict
 
+NONE = "no kernel"  # a decline that needs no line of its own
 SHOWN = 3  # failures of one op that are shown in full
 
 
@@ -23,7 +24,9 @@ def _lines(record: Record) -> Iterator[str]:
             yield from _failure(record, verdict)
         if len(bad) > SHOWN:
             yield f"... and {len(bad) - SHOWN} more of {bad[0].case.op.name}: --format json has them all\n"
-    yield from (f"{op:22s} {_counted(record.counts(op))}" for op in record.by_op)
+    yield from (
+        f"{op:22s} {_counted(record.counts(op))}" for op, verdicts in record.by_op.items() if {v.reason for v in verdicts} != {NONE}
+    )
     yield from _declines(record)
     yield from (f"stale known gap: {line}" for line in record.stale)
     yield f"{record.provider}: {_counted(record.counts())} in {record.seconds:.1f} s"
@@ -53,7 +56,7 @@ def _counted(counts: Counter[str]) -> str:
 
 def _declines(record: Record) -> Iterator[str]:
     reasons = Counter((v.case.op.name, v.reason) for v in record.verdicts if v.outcome == "declined")
-    missing = sorted(op for op, reason in reasons if reason == "no kernel")
+    missing = sorted(op for op, reason in reasons if reason == NONE)
     if missing:
         yield f"no kernel: {', '.join(missing)}"
-    yield from (f"declined {n} of {op}: {reason}" for (op, reason), n in sorted(reasons.items()) if reason != "no kernel")
+    yield from (f"declined {n} of {op}: {reason}" for (op, reason), n in sorted(reasons.items()) if reason != NONE)
