@@ -3,6 +3,7 @@
     VtcoreError
     ├── ArgumentError (ValueError)       an option, a sampling parameter or an op's argument is wrong
     │   ├── OpError                      an op was called with shapes, dtypes or values that it doesn't take
+    │   ├── RecordingError               a recording of answers is malformed, or not what it says it is
     │   └── PromptError                  a prompt is empty, too long, or holds ids outside the vocabulary
     ├── CheckpointError                  a file that a model is read from is malformed or incomplete
     │   ├── GGUFError
@@ -35,6 +36,10 @@ class ArgumentError(VtcoreError, ValueError):
 
 class OpError(ArgumentError):
     """An op was called with shapes, dtypes or values that it doesn't take."""
+
+
+class RecordingError(ArgumentError):
+    """A recording of a model's answers is no such file, is malformed, or was changed since it was written."""
 
 
 class PromptError(ArgumentError):

@@ -16,6 +16,7 @@ from vtcore.errors import ArgumentError, OutOfMemoryError, PromptError, Tokenize
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
+from vtcore.models.decoder import Decoder
 from vtcore.outputs import Delta, RequestOutput
 from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts, render
 from vtcore.report import Report
@@ -150,6 +151,11 @@ class LLM:
         if self._tokenizer is None:
             raise TokenizerError(f"{self.checkpoint.path} has no tokenizer; give prompts as token ids")
         return self._tokenizer
+
+    @property
+    def model(self) -> Decoder:
+        """The network itself, to look at."""
+        return self._model
 
     @property
     def model_config(self) -> ModelConfig:

@@ -20,6 +20,7 @@ PAGES = (
     "docs/scheduling.md",
     "docs/test-your-kernel.md",
     "docs/batches.md",
+    "docs/oracle-in-ci.md",
 )
 SECONDS = 300
 

@@ -1,0 +1,133 @@
+"""vtcore oracle: record, compare and explain from the command line, their files and exit statuses."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from tests.oracle.conftest import brain, engine, model, recording, standin  # noqa: F401 - fixtures of this folder too
+from vtcore.cli import main
+
+
+@pytest.fixture(scope="module")
+def golden(model, tmp_path_factory):  # noqa: F811 - the fixture
+    directory = tmp_path_factory.mktemp("golden")
+    (directory / "p.txt").write_text("hello there\nThe sky is\n")
+    path = directory / "golden.safetensors"
+    arguments = ["--prompts", str(directory / "p.txt"), "-o", str(path), "--max-tokens", "4", "--providers", "reference"]
+    assert main(["oracle", "record", model, *arguments]) == 0
+    return str(path)
+
+
+def compare(capsys, golden, *arguments):
+    code = main(["oracle", "compare", golden, *arguments])
+    return code, *capsys.readouterr()
+
+
+def test_record_says_what_it_wrote(model, tmp_path, capsys):  # noqa: F811 - the fixture
+    (tmp_path / "p.txt").write_text("hi\n")
+    path = tmp_path / "a.safetensors"
+    arguments = [
+        "--prompts",
+        str(tmp_path / "p.txt"),
+        "--chat",
+        "-o",
+        str(path),
+        "--max-tokens",
+        "3",
+        "--hidden-states",
+        "--top-k-logprobs",
+        "2",
+    ]
+    assert main(["oracle", "record", model, *arguments, "--dtype", "bfloat16"]) == 0
+    assert f"{path}: 1 prompts, 3 tokens, the nearest tie " in capsys.readouterr().out
+    code, out, _ = compare(capsys, str(path), "--engine", "vtcore", "--dtype", "bfloat16")
+    assert code == 0
+    assert "recorded" not in out
+    assert "dtype=bfloat16" in out
+
+
+def test_compare_passes_and_writes_every_report(golden, tmp_path, capsys):
+    files = {form: tmp_path / form for form in ("json", "junit", "html")}
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", *(a for form, path in files.items() for a in (f"--{form}", str(path))))
+    assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
+    assert json.loads(files["json"].read_text())["passed"] is True
+    assert ET.parse(files["junit"]).find("testsuite").get("tests") == "2"
+    assert files["html"].read_text().startswith("<!doctype html>")
+
+
+def test_compare_fails_where_log_probabilities_drift(golden, capsys):
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--dtype", "bfloat16", "--logprob-tolerance", "1e-6")
+    assert (code, out.splitlines()[-1]) == (1, "2 DIVERGED: fail")
+    assert compare(capsys, golden, "--engine", "vtcore", "--dtype", "bfloat16", "--arithmetic", "bfloat16")[0] == 0
+
+
+def test_a_near_tie_passes_unless_it_must_not(golden, capsys, recording, standin):  # noqa: F811 - the fixtures
+    def twist(ids, row):
+        first, second = (-row).argsort(kind="stable")[:2]
+        row[[first, second]] = row[[second, first]]
+        return row
+
+    server = standin("llama.cpp", twist=twist)
+    near = ["--engine", server.url, "--near-tie", "100", "--logprob-tolerance", "100"]
+    code, out, _ = compare(capsys, golden, *near)
+    assert (code, out.splitlines()[-1]) == (0, "2 NEAR_TIE: pass")
+    assert compare(capsys, golden, *near, "--no-near-ties")[0] == 1
+
+
+def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):  # noqa: F811 - the fixture
+    server = standin("vllm")
+    code, out, _ = compare(capsys, golden, "--engine", server.url, "--forcing", "continue", "--timeout", "20")
+    assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
+    assert "vllm url=http://127.0.0.1" in out
+    assert compare(capsys, golden, "--engine", golden)[1].splitlines()[-1] == "2 EXACT: pass"
+    assert compare(capsys, golden, "--engine", "http://127.0.0.1:9")[0] == 1
+
+
+def test_another_model_is_noted(golden, capsys, chat_model):
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--model", chat_model)
+    assert code == 1
+    assert "the model's files are not those of the recording" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--engine", "nobody"], "engine is 'nobody'; it must be vtcore, transformers"),
+        (["--engine", "vtcore", "--timeout", "3"], "--timeout does nothing with engine vtcore"),
+        (["--engine", "http://127.0.0.1:9", "--dtype", "bfloat16"], "--dtype does nothing with engine a server"),
+        (["--engine", "http://127.0.0.1:9", "--no-capture", "--model", "x"], "--no-capture, --model does nothing"),
+        (["--engine", "transformers", "--numerics", "fast"], "--numerics does nothing with engine transformers"),
+        (["--engine", "http://127.0.0.1:9", "--api-key-env", "VTCORE_NO_SUCH_KEY"], "which is not set in the environment"),
+        (["--engine", "vtcore", "--near-tie", "-1"], "tolerance near_tie is -1.0"),
+    ],
+)
+def test_wrong_arguments(golden, capsys, arguments, words):
+    code, _, err = compare(capsys, golden, *arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_no_recording(capsys, tmp_path):
+    code, _, err = compare(capsys, str(tmp_path / "none"), "--engine", "vtcore")
+    assert (code, "there is no recording" in err) == (2, True)
+
+
+def test_a_key_is_sent(golden, capsys, standin, monkeypatch):  # noqa: F811 - the fixture
+    from vtcore.oracle.servers.client import Client
+
+    keys = []
+    monkeypatch.setenv("SOME_KEY", "secret")
+    monkeypatch.setattr(Client, "_headers", lambda self: keys.append(self.api_key) or {"Content-Type": "application/json"})
+    assert compare(capsys, golden, "--engine", standin("vllm").url, "--api-key-env", "SOME_KEY")[0] == 0
+    assert set(keys) == {"secret"}
+
+
+def test_explain(golden, capsys):
+    assert main(["oracle", "explain", golden, "--prompt", "1", "--providers", "reference"]) == 0
+    out = capsys.readouterr().out
+    assert "float32, exact" in out
+    assert "bfloat16 at linear alone" in out
+    assert "flipped by" in out
+    assert main(["oracle", "explain", golden, "--prompt", "1", "--dtype", "bfloat16"]) == 2
+    assert main(["oracle", "explain", golden, "--prompt", "3"]) == 2

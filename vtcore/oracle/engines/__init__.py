@@ -1,0 +1,1 @@
+"""What recordings are compared with, one engine a file."""

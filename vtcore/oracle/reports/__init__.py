@@ -1,0 +1,1 @@
+"""A comparison for people and for programs, one form a file."""
