@@ -16,6 +16,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,18 @@ OPTIONS = (
     "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
 )  # fmt: skip
 SECONDS = 60
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowUp": 38, "ArrowDown": 40}
+KEYS = {
+    "Tab": 9,
+    "Enter": 13,
+    "Escape": 27,
+    " ": 32,
+    "End": 35,
+    "Home": 36,
+    "ArrowUp": 38,
+    "ArrowLeft": 37,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}
 CONTRAST = """
 (() => {
   const numbers = (c) => c.match(/[\\d.]+/g).map(Number);
@@ -81,8 +93,8 @@ class Browser:
         self._process.wait(SECONDS)
         self._profile.cleanup()
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False, scripts: bool = True) -> Page:
-        """A file in a tab of its own, of this many CSS pixels, as somebody sees it who prefers light or dark pages."""
+    def open(self, path: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, scripts: bool = True) -> Page:
+        """A file or an address in a tab of its own, of this many CSS pixels, as somebody sees it who prefers light or dark pages."""
         tab = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
         page = Page(self, session)
@@ -91,7 +103,7 @@ class Browser:
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-        page.call("Page.navigate", url=path.resolve().as_uri())
+        page.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         page.wait("Page.loadEventFired")
         return page
 
@@ -139,6 +151,18 @@ class Page:
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
+
+    def until(self, expression: str) -> None:
+        """Wait for a JavaScript expression to be true."""
+        end = time.monotonic() + SECONDS
+        while not self.run(f"!!({expression})"):
+            assert time.monotonic() < end, f"not so after {SECONDS} s: {expression}; {self.run('document.body.innerText')}"
+            time.sleep(0.02)
+
+    def point(self, expression: str) -> None:
+        """Move the mouse onto an element."""
+        x, y = self.run(f"(() => {{ const r = ({expression}).getClientRects()[0]; return [r.x + r.width / 2, r.y + r.height / 2]; }})()")
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
     def key(self, name: str, shift: bool = False) -> None:
         """Press and let go of a key."""

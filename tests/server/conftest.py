@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 import time
@@ -23,13 +24,16 @@ def model(tmp_path_factory) -> Path:
 
 
 class Server:
-    """`vtcore serve` at a unix socket."""
+    """`vtcore serve` at a unix socket, or at a port."""
 
-    def __init__(self, model: Path, directory: Path, *options: str) -> None:
-        self.socket, self.log = directory / "s", (directory / "log").open("w+")
-        command = [sys.executable, "-m", "vtcore", "serve", str(model), "--uds", str(self.socket), "--served-model-name", "tiny", *options]
+    def __init__(self, model: Path | str, directory: Path, *options: str, port: int | None = None, name: str = "tiny") -> None:
+        self.log, path = (directory / "log").open("w+"), str(directory / "s")
+        where = ["--uds", path] if port is None else ["--port", str(port)]
+        command = [sys.executable, "-m", "vtcore", "serve", str(model), *where, "--served-model-name", name, *options]
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
-        self.client = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.socket)), base_url="http://server", timeout=SECONDS)
+        self.address = "http://server" if port is None else f"http://127.0.0.1:{port}"
+        transport = httpx.HTTPTransport(uds=path if port is None else None)
+        self.client = httpx.Client(transport=transport, base_url=self.address, timeout=SECONDS)
 
     def wait(self, status: int = 200, seconds: float = SECONDS) -> None:
         """Until /health says so."""
@@ -56,6 +60,12 @@ class Server:
         (pid,) = [int(child) for task in tasks for child in (task / "children").read_text().split()]
         return pid
 
+    def check_idle(self) -> None:
+        """Fails where a request, or what it held, has not been let go."""
+        assert self.client.get("/load").json() == {"server_load": 0}
+        stats = self.client.get("/stats").json()["stats"]
+        assert (stats["running"], stats["waiting"], stats["kv_usage"]) == (0, 0, 0)
+
     def stop(self) -> int:
         """End it as a service manager does; its exit status."""
         self.process.terminate()
@@ -67,10 +77,17 @@ class Server:
             self.log.close()
 
 
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
 @contextmanager
-def serving(model: Path, directory: Path, *options: str) -> Iterator[Server]:
+def serving(model: Path | str, directory: Path, *options: str, port: int | None = None, name: str = "tiny") -> Iterator[Server]:
     """A server of one's own, ready."""
-    server = Server(model, directory, *options)
+    server = Server(model, directory, *options, port=port, name=name)
     try:
         server.wait()
         yield server
@@ -83,10 +100,7 @@ def server(model, tmp_path_factory) -> Iterator[Server]:
     """One that the tests share, and that must be idle when they have ended."""
     with serving(model, tmp_path_factory.mktemp("s")) as made:
         yield made
-        assert made.client.get("/load").json() == {"server_load": 0}
-        text = made.client.get("/metrics").text
-        assert 'num_requests_running{model_name="tiny"} 0.0' in text
-        assert 'kv_cache_usage_perc{model_name="tiny"} 0.0' in text
+        made.check_idle()
 
 
 @pytest.fixture

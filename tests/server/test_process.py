@@ -52,6 +52,14 @@ def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
         assert server.client.post("/v1/completions", json={"prompt": "a"}).status_code == 200
 
 
+def test_requests_that_meet_a_death_are_told_of_it(model, tmp_path):
+    with serving(model, tmp_path) as server, ThreadPoolExecutor(4) as pool:
+        os.kill(server.engine(), signal.SIGKILL)
+        answers = list(pool.map(lambda i: server.client.post("/v1/completions", json={"prompt": "a"}), range(16)))
+        assert {a.status_code for a in answers} <= {200, 503}, [a.text for a in answers]
+        assert answers[0].json()["error"]["code"] == 503
+
+
 def test_what_runs_at_the_end_is_finished(model, tmp_path):
     server = Server(model, tmp_path)
     server.wait()

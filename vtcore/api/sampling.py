@@ -42,7 +42,7 @@ class Sampling(BaseModel):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
-    stop: str | Texts | None = None
+    stop: Annotated[str, Field(max_length=4096)] | Texts | None = None
     stop_token_ids: Ids | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False

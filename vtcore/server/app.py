@@ -13,7 +13,7 @@ from vtcore.api.errors import ApiError, api_error, invalid
 from vtcore.api.service import Service
 from vtcore.errors import VtcoreError
 from vtcore.formats.checkpoint import Checkpoint
-from vtcore.server import completions, development, status, tokens
+from vtcore.server import chat_page, completions, development, status, tokens
 from vtcore.server.config import ServerConfig
 from vtcore.server.guard import Guard
 from vtcore.server.metered import MeteredClient
@@ -32,7 +32,7 @@ def application(engine: RemoteEngine, checkpoint: Checkpoint, tokenizer: Tokeniz
     state.metrics = Metrics(config.names[0], config.metrics_prefix)
     state.client = MeteredClient(engine, state.metrics)
     state.service = Service(state.client, checkpoint, tokenizer, config.names)
-    for module in (completions, tokens, status, *([development] if config.dev_mode else [])):
+    for module in (chat_page, completions, tokens, status, *([development] if config.dev_mode else [])):
         app.include_router(module.router)
     for kind in (ApiError, RequestValidationError, HTTPException, VtcoreError, Exception):
         app.add_exception_handler(kind, _refuse)

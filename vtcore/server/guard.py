@@ -11,9 +11,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vtcore.api.errors import ApiError
+from vtcore.server.chat_page import PATHS
 from vtcore.server.config import ServerConfig
 
-OPEN = ("/health", "/ping", "/version", "/metrics", "/load", "/")  # what may be asked without a key
+OPEN = ("/health", "/ping", "/version", "/metrics", "/load", *PATHS)  # what may be asked without a key
 
 
 class Guard:

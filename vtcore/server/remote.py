@@ -109,9 +109,14 @@ class RemoteEngine:
                 self._socket.send(pack(Abort(stream.request_id)))
 
     async def _say(self, message: ToEngine) -> None:
-        if self._socket is None or not self.healthy:
+        if (socket := self._socket) is None or not self.healthy:
             raise EngineDeadError(DEAD)
-        await self._socket.send(pack(message))
+        try:
+            await socket.send(pack(message))
+        except asyncio.CancelledError:  # also what a send ends by that waits for a process whose death is found out meanwhile
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            raise EngineDeadError(DEAD) from None
 
     async def _live(self) -> None:
         """One process after the other."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from vtcore import __version__
-from vtcore.errors import VtcoreError
+from vtcore.errors import EngineDeadError, VtcoreError
 from vtcore.server.metered import MeteredClient
 from vtcore.server.metrics import Metrics
 from vtcore.server.remote import RemoteEngine
@@ -43,6 +43,17 @@ async def load(request: Request) -> dict[str, int]:
     """Requests that are being answered."""
     client: MeteredClient = request.app.state.client
     return {"server_load": client.open}
+
+
+@router.get("/stats")
+async def stats(request: Request) -> dict[str, Any]:
+    """The engine's limits, its memory, its numbers, and what ran where. 503 where it doesn't answer."""
+    engine: RemoteEngine = request.app.state.engine
+    try:
+        told = {name: await engine.call(name, SCRAPE_SECONDS) for name in ("info", "stats", "report")}
+    except TimeoutError:
+        raise EngineDeadError(f"the engine has not answered for {SCRAPE_SECONDS:g} seconds") from None
+    return told | {"restarts": engine.restarts}
 
 
 @router.get("/v1/models")
