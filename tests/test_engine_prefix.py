@@ -71,8 +71,7 @@ def alone(name: str):
 @pytest.mark.feature("Sliding-window and chunked-local attention")
 @pytest.mark.feature("Prefix-cache matching unit")
 @pytest.mark.feature("Automatic prefix caching")
-@pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
-@pytest.mark.parametrize("unit", [8, 2])
+@pytest.mark.parametrize(("unit", "at_once"), [(8, False), (8, True), (2, True)])
 @pytest.mark.parametrize("name", KINDS)
 def test_whatever_layers_keep_is_found_again(name, unit, at_once):
     e = engine(name, prefix_match_unit=unit)
