@@ -6,9 +6,10 @@ import pytest
 
 from tests.scheduler.world import commit, run, scheduler, sequence, work
 from vtcore.errors import ArgumentError, QueueFullError
-from vtcore.request import Request
+from vtcore.request import Request, Status
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.policies.lpm import LONGEST_QUEUE, PATIENCE
+from vtcore.scheduler.scheduler import PASSED
 
 
 def begun(plans):
@@ -111,8 +112,8 @@ def test_a_long_queue_is_served_as_it_came():
         s.add(other(f"cold{i}", 100 * i + 100))
     s.add(sequence("found", [*range(40), 7]))
     assert work(s.plan())[0][0] == "cold0"
-    s.finish(s.waiting[0], status=type(s.waiting[0].status).ABORTED)
-    s.finish(s.running[0], status=type(s.waiting[0].status).ABORTED)
+    s.finish(s.waiting[0], Status.ABORTED)
+    s.finish(s.running[0], Status.ABORTED)
     assert work(s.plan())[0][0] == "found"
 
 
@@ -160,6 +161,16 @@ def test_short_prompts_pass_long_ones_that_are_over_the_cap():
     assert plan.waits == "max_long_partial_prefills, 1, are within their prompts"
     assert [r.submission.request_id for r in s.waiting] == ["long1"]
     assert len(run(s)) < 30
+
+
+def test_a_step_passes_over_so_many_at_most():
+    s = scheduler(max_num_batched_tokens=30, max_num_seqs=6, long_prefill_token_threshold=10)
+    for i in range(PASSED + 1):
+        s.add(other(f"long{i}", 100 * i, 30))
+    s.add(other("short", 7, 5))
+    assert work(s.plan()) == [("long0", 0, 10)]
+    s.finish(s.waiting[0], Status.ABORTED)
+    assert work(s.plan()) == [("long0", 0, 10), ("short", 0, 5)]
 
 
 @pytest.mark.feature("Partial-prefill concurrency")
@@ -250,7 +261,7 @@ def test_limits_that_are_wrong_or_do_nothing(limits, words):
         scheduler(**limits)
 
 
-def test_what_a_forced_choice_names_is_kept():
+def test_who_asks_not_to_read_the_cache_computes_all():
     """A sequence that asks not to read the cache begins at its first token, and leaves its pages for others."""
     s = scheduler(caching=True, max_num_batched_tokens=64)
     s.add(other("a", 0))

@@ -19,6 +19,8 @@ from vtcore.scheduler.draft import Draft
 from vtcore.scheduler.plan import Plan
 from vtcore.scheduler.policies import POLICIES
 
+PASSED = 128  # sequences that a step passes over at most, so that a long queue costs no more than it must
+
 
 class Scheduler:
     """Owns the queue, the running list and, through the manager, the pages. No arithmetic and no tensors.
@@ -124,18 +126,19 @@ class Scheduler:
 
     def _admit(self, draft: Draft) -> str | None:
         """Take from the queue while there is room; why the first that stays can't run yet."""
-        passed: str | None = None
+        passed: list[str] = []
         for request in self._candidates():
             if not draft.budget.tokens:
                 return draft.budget.spent
+            if len(passed) == PASSED:
+                break
             if held_back := self._held_back(request, draft):
-                passed = passed or held_back
-                continue
-            if full := self._seat(request, draft):
+                passed.append(held_back)
+            elif full := self._seat(request, draft):
                 return full
-            refused = self._begin(request, draft)
-            passed = passed or refused
-        return passed or "it shares what another is going to compute"
+            elif refused := self._begin(request, draft):
+                passed.append(refused)
+        return passed[0] if passed else "it shares what another is going to compute"
 
     def _candidates(self) -> list[Request]:
         for request in self.waiting if self.policy.looks else ():
