@@ -74,6 +74,7 @@ def examine() -> list[Finding]:
     rows.append(Finding("files", "cache", f"{cache_directory()} (VTCORE_CACHE chooses another)"))
     rows += [_provider(name) for name in names()]
     rows += [_missing(m) for m in NOT_HERE if m.name not in names()]
+    rows.append(_checks())
     return rows
 
 
@@ -113,6 +114,12 @@ def _processor() -> list[Finding]:
 def _memory() -> Finding:
     free = available_memory()
     return Finding("processor", "memory", "unknown" if free is None else f"{gib(free)} that this process may still use")
+
+
+def _checks() -> Finding:
+    drawing = "installed" if _installed("hypothesis") is None else "pip install 'vtcore[check]'"
+    text = f"`vtcore check PROVIDER` holds a provider's kernels against the definitions; --fuzz draws calls with hypothesis: {drawing}"
+    return Finding("kernels", "check", text)
 
 
 def _provider(name: str) -> Finding:

@@ -11,6 +11,7 @@ import vtcore.ops  # noqa: F401  (registers the ops)
 from vtcore.conformance import trial
 from vtcore.conformance.case import Case, cases
 from vtcore.conformance.fresh import fresh
+from vtcore.conformance.fuzz import fuzzed
 from vtcore.conformance.judge import Answer
 from vtcore.conformance.saved import load_all
 from vtcore.conformance.trial import run
@@ -95,8 +96,6 @@ def _checked(bench: Bench, op: Op, seed: int, fuzz: int) -> Iterator[Verdict]:
     if telling is not None and (verdict := bench.repeat(telling, SOAK)).bad:
         yield verdict
     if fuzz:
-        from vtcore.conformance.fuzz import fuzzed  # hypothesis is there in an install for development, or for checks
-
         yield from fuzzed(bench, op, seed, fuzz)
 
 

@@ -13,6 +13,7 @@ from vtcore import __version__
 from vtcore.conformance.case import Case, cases
 from vtcore.conformance.check import Bench, Here, check, saved, wanted
 from vtcore.conformance.fresh import fresh
+from vtcore.conformance.fuzz import hypothesis_here
 from vtcore.conformance.gaps import Gaps
 from vtcore.conformance.isolated import SECONDS, Isolated
 from vtcore.conformance.record import Record
@@ -51,6 +52,8 @@ def examine(provider: str, ops: Sequence[str], plan: Plan, told: Callable[[Verdi
         raise ArgumentError("saved cases are run as they are: leave --fuzz and --case away, or --cases")
     if plan.case is not None and plan.fuzz:
         raise ArgumentError("one case is run without drawn ones: leave --fuzz away, or --case")
+    if plan.fuzz:
+        hypothesis_here()
     gaps, begin = Gaps(plan.gaps), perf_counter()
     if plan.save is not None:
         plan.save.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ class Search:
 
     def run(self, count: int) -> None:
         """Draw, until enough passed, or until a failing call gets no smaller."""
-        hypothesis = _hypothesis()
+        hypothesis = hypothesis_here()
         quiet = hypothesis.settings(
             max_examples=count, database=None, deadline=None, verbosity=hypothesis.Verbosity.quiet, report_multiple_bugs=False,
             suppress_health_check=list(hypothesis.HealthCheck), phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
@@ -123,7 +123,8 @@ def _elements(case: Case) -> int:
     return sum(prod(v.shape) for v in case.call.values() if hasattr(v, "shape"))
 
 
-def _hypothesis() -> Any:
+def hypothesis_here() -> Any:
+    """The library. Raises ArgumentError where it is not installed."""
     try:
         import hypothesis
         import hypothesis.errors

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from shlex import quote
 
 from vtcore.conformance.verdict import Verdict
 
@@ -46,7 +47,7 @@ class Record:
         """The command that runs one case again."""
         case = verdict.case
         if self.cases:
-            return f"vtcore check {self.provider} {case.op.name} --cases {self.cases}"
+            return f"vtcore check {quote(self.provider)} {case.op.name} --cases {quote(self.cases)}"
         number = case.label.partition("#")[2]
         wanted = f"--fuzz {self.fuzz}" if case.source == "drawn" else f"--case {number}"
-        return f"vtcore check {self.provider} {case.op.name} {wanted} --seed {self.seed}"
+        return f"vtcore check {quote(self.provider)} {case.op.name} {wanted} --seed {self.seed}"

@@ -19,6 +19,7 @@ from vtcore.op import Call, Op
 from vtcore.provider import Function, Provider
 
 Bits = list[bytes]
+PATIENCE = 5.0  # seconds that repeating one call may take: a slow kernel is repeated less often
 
 
 class Unheld(Dispatcher):
@@ -134,7 +135,10 @@ def _other(trial: Trial, other: Case) -> tuple[Fault, Case]:
 def _repeated(trial: Trial, case: Case, times: int) -> Fault:
     answer = Answer(case.op, case.call)
     first, bits, _ = trial.once(case.call, answer)
+    until = perf_counter() + PATIENCE
     for i in range(times):
+        if perf_counter() > until:
+            break
         fault, other, _ = trial.once(case.call, answer)
         if other != bits:
             return Fault("stateful", f"call {i + 2} of the same gave other bits: {fault.reason or 'within the tolerance'}", fault.worst)
