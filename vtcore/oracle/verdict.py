@@ -50,12 +50,12 @@ class Tolerances:
 
 # What an engine computes in -> how far it may be. docs/oracle-in-ci.md shows what was measured.
 # float32: 100 times what transformers is off. bfloat16: logits from 16 to 32 lie 0.125 apart; a tie within four such steps, log
-# probabilities within six. float16: the same of its steps of 1/64. int8: 8-bit activations are off about as much as bfloat16.
+# probabilities within six. float16: the same of its steps of 1/64. int8: llama.cpp, with 8-bit activations, is up to 0.75 off.
 ARITHMETIC: Mapping[str, Tolerances] = {
     "float32": Tolerances(near_tie=1e-3, logprob=5e-3, hidden=1e-3),
     "float16": Tolerances(near_tie=0.06, logprob=0.1, hidden=0.02),
     "bfloat16": Tolerances(near_tie=0.5, logprob=0.75, hidden=0.15),
-    "int8": Tolerances(near_tie=0.5, logprob=0.75, hidden=0.15),
+    "int8": Tolerances(near_tie=0.5, logprob=1.0, hidden=0.15),
 }
 
 

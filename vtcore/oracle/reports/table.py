@@ -24,7 +24,9 @@ def table(comparison: Comparison) -> str:
 def summary(comparison: Comparison) -> str:
     """One line: how many of which, and whether that passes."""
     counts = ", ".join(f"{comparison.count(o)} {o.value}" for o in reversed(Outcome) if comparison.count(o))
-    return f"{counts}: {'pass' if comparison.passed else 'fail'}"
+    done, tokens = sum(v.compared for v in comparison.verdicts), sum(len(v.places) for v in comparison.verdicts)
+    partly = f" ({done} of {tokens} tokens could be compared)" if done < tokens else ""
+    return f"{counts}: {'pass' if comparison.passed else 'fail'}{partly}"
 
 
 def spelled(facts: Mapping[str, str]) -> str:
