@@ -19,7 +19,7 @@ from vtcore.models.smollm3 import SmolLM3
 
 def read(cls=Llama, length=None, **changes):
     raw = {n: v for n, v in (CONFIG | changes).items() if v != "absent"}
-    return cls.read_config(cls.defaults | raw, length)
+    return cls.read_config(cls.filled(raw), length)
 
 
 def test_the_numbers_arrive():
@@ -163,6 +163,12 @@ REFUSED = [
     ({"attention_bias": 1}, "attention_bias is 1; it must be true or false"),
     ({"rope_scaling": "linear"}, "rope_scaling is 'linear'; it must be an object"),
     ({"rope_scaling": {"rope_type": "linear", "factor": -1}}, "factor is -1"),
+    ({"rope_scaling": {"factor": 8.0}}, "a rope has factor 8.0 and no rope_type that uses one"),
+    ({"rope_scaling": []}, "rope_scaling is [] (0 entries); it must be an object"),
+    ({"rope_parameters": ""}, "rope_parameters is ''; it must be an object"),
+    ({"rope_parameters": {"ful_attention": {"rope_theta": 1e4}}}, "wrong is 'ful_attention', which is no kind of layer"),
+    ({"rope_parameters": {"sliding_attention": {}}}, "wrong is 'full_attention', which is no kind of layer or is not there"),
+    ({"rope_parameters": {"rope_theta": {}}}, "wrong is 'rope_theta'"),
     ({"original_max_position_embeddings": "many"}, "original_max_position_embeddings is 'many'"),
     ({"embedding_multiplier": "12"}, "embedding_multiplier is '12'"),
     ({"no_rope_layers": [1]}, "no_rope_layers is [1] (1 entries); it must be a list of 2 zeros and ones"),
@@ -185,6 +191,16 @@ def test_what_is_refused(changes, words):
 def test_a_served_length_that_is_none(length):
     with pytest.raises(ConfigError, match="max_model_len is"):
         read(length=length)
+
+
+def test_null_is_the_family_s_value_unless_it_says_none():
+    plain = {"rope_theta": None, "rms_norm_eps": None, "use_sliding_window": None}
+    assert read(**plain).ropes[""]["rope_theta"] == 10000
+    assert read(**plain).eps == 1e-6
+    assert read(Gemma2, attn_logit_softcapping=None).cap == 0
+    assert read(Mistral).layer(0).window == 4096
+    assert read(Mistral, sliding_window=None).layer(0).window == 0
+    assert not read(rope_parameters={"full_attention": None, "sliding_attention": {}}).layer(0).rope
 
 
 def test_a_window_of_zero_is_none():

@@ -247,11 +247,22 @@ def test_a_config_with_one_wrong_value_is_read_or_refused(tmp_path_factory, data
         ("gemma4_31b", "attention_k_eq_v", "yes"),
         ("stablelm", "use_parallel_residual", 1),
         ("falcon", "num_ln_in_parallel_attn", "both"),
+        ("deepseek_v3", "q_lora_rank", ""),
+        ("deepseek_v32", "rope_parameters", {"rope": {}}),
+        ("bamba", "time_step_limit", []),
+        ("olmo_hybrid", "linear_allow_neg_eigval", "no"),
+        ("gemma3", "use_bidirectional_attention", True),
     ],
 )
 def test_a_number_or_a_switch_of_one_family_is_checked(name, key, value, tmp_path):
-    with pytest.raises(ConfigError, match=f"{key} is"):
+    with pytest.raises(ConfigError, match=f"{key} (is|has)"):
         said_otherwise(name, tmp_path, **{key: value})
+
+
+@pytest.mark.parametrize("name", ["gemma", "deepseek_v3", "mamba"])
+def test_the_embedding_is_as_wide_as_the_config_says(name, tmp_path):
+    with pytest.raises(CheckpointError, match="the config's hidden_size is 8192"):
+        said_otherwise(name, tmp_path, hidden_size=8192)
 
 
 def test_words_of_an_own_family_are_not_those_of_others(tmp_path):

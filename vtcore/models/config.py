@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vtcore.errors import ConfigError
+from vtcore.formats.metadata import short
 from vtcore.models.activations import ACTIVATIONS
 from vtcore.models.fields import MOST, Fields, Json
 from vtcore.models.own_numbers import check_own
@@ -89,6 +90,8 @@ class ModelConfig:
         if not 1 <= served <= MOST:
             raise ConfigError(f"max_model_len is {served}{MADE_FOR * (max_model_len is None)}; it must be from 1 to {MOST}")
         check_own(f, layers)
+        kinds = _kinds(f, layers, window)
+        _check_ropes(f, ropes, kinds)
         return cls(
             layers=layers,
             **_heads(f),
@@ -103,7 +106,7 @@ class ModelConfig:
             biased=frozenset(n for key, names in BIASES.items() if f.flag(key) for n in names),
             context=context,
             max_model_len=served,
-            kinds=_kinds(f, layers, window),
+            kinds=kinds,
             mlp_kinds=_mlp_kinds(f, layers),
             ropes={kind: rope and rope | {"max_model_len": served} for kind, rope in ropes.items()},
             overrides=_overrides(f, layers),
@@ -141,6 +144,16 @@ def _kinds(f: Fields, layers: int, window: int) -> tuple[str, ...]:
         return tuple(sliding if (i + 1) % pattern else "full_attention" for i in range(layers))
     first = f.integer("max_window_layers", default=0, low=0)  # Qwen: only the layers from here on
     return tuple(sliding if i >= first else "full_attention" for i in range(layers))
+
+
+def _check_ropes(f: Fields, ropes: Mapping[str, Json | None], kinds: tuple[str, ...]) -> None:
+    """Where ropes are told apart by kind of layer, each kind that turns must have one, or null."""
+    wanted = set(kinds) - UNTURNED
+    if ropes and "" not in ropes and (odd := set(ropes) - KINDS or wanted - set(ropes)):
+        raise ConfigError(
+            f"{f.file}: rope_parameters has {', '.join(map(short, sorted(ropes)))}: wrong is {short(min(odd))}, which is no kind of layer "
+            f"or is not there; it must have an object, or null, for each of {', '.join(sorted(wanted))}"
+        )
 
 
 def _mlp_kinds(f: Fields, layers: int) -> tuple[str, ...]:

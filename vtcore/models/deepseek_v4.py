@@ -66,8 +66,7 @@ class DeepseekV4(Mixture):
         return super().read_config(raw | {"compress_rates": rates}, max_model_len, **source)
 
     def layer_config(self, index: int) -> ModelConfig:
-        c = super().layer_config(index)
-        return replace(c, window=self.config.window, rope=c.ropes.get("main" if c.kind == FOLDS[0] else "compress"))
+        return replace(super().layer_config(index), window=self.config.window)
 
     def every(self, c: ModelConfig) -> int:
         """Of how many tokens a layer makes one entry; 0: it does not."""

@@ -32,9 +32,9 @@ def read_ropes(f: Fields) -> Json:
     if given := f.mapping("rope_parameters"):
         if not all(isinstance(given.get(part), dict) for part in ("main", "compress")):
             raise ConfigError(f"{f.file}: rope_parameters has {', '.join(map(repr, given))}; it must have main and compress, two objects")
-        return {}
+        return {"rope_parameters": dict(zip(FOLDS, (given["main"], given["compress"], given["compress"]), strict=True))}
     part = turning(f.integer("qk_rope_head_dim"), f.integer("head_dim"))
     plain: Json = {"rope_type": "default", "rope_theta": f.number("rope_theta", low=1.0), "partial_rotary_factor": part}
     far = {**plain, **f.mapping("rope_scaling"), "rope_theta": f.number("compress_rope_theta", low=1.0)}
     far["rope_type"] = far.pop("type", far["rope_type"])
-    return {"rope_parameters": {"main": plain, "compress": far}, "rope_scaling": None}
+    return {"rope_parameters": dict(zip(FOLDS, (plain, far, far), strict=True)), "rope_scaling": None}

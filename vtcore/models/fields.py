@@ -110,7 +110,7 @@ class Fields:
 
     def mapping(self, key: str) -> Json:
         """An object, empty if absent."""
-        value = self.raw.get(key) or {}
+        value = self.raw[key] if self.has(key) else {}
         if not isinstance(value, dict):
             self._refuse(key, value, "an object")
         return value

@@ -15,4 +15,5 @@ class Gemma3(Gemma2, Qwen3):
         "attn_logit_softcapping": None, "final_logit_softcapping": None, "sliding_window_pattern": 6,
         "rope_theta": 1e6, "rope_local_base_freq": 1e4,
     }  # fmt: skip
+    only: ClassVar[Json] = {"use_bidirectional_attention": False}
     names: ClassVar[Names] = Gemma2.names | {n: Stored(f"self_attn.{n}", PLUS_ONE) for n in ("q_norm", "k_norm")}

@@ -50,7 +50,7 @@ class LatentAttention(Llama):
         f.integer("kv_lora_rank")
         f.integer("v_head_dim")
         turned = f.integer("qk_rope_head_dim")
-        own = {"head_dim": f.integer("qk_nope_head_dim") + turned, "q_lora_rank": raw.get("q_lora_rank") or None}
+        own = {"head_dim": f.integer("qk_nope_head_dim") + turned, "q_lora_rank": f.integer("q_lora_rank", default=0, low=0) or None}
         c = super().read_config(raw | own, max_model_len, **source)
         biased = c.biased - {"q_proj", "k_proj", "v_proj"} | ({"q_a_proj", "kv_a_proj"} if "o_proj" in c.biased else set())
         return replace(c, rope_dim=turned, scale=c.head_dim**-0.5 * _mscale(c.ropes.get("") or {}) ** 2, biased=biased)

@@ -96,7 +96,7 @@ def identify(checkpoint: Checkpoint, max_model_len: int | None = None) -> Loaded
         raise ConfigError(f"{file}: architectures is {names!r:.80}; it must be a list of class names")
     raw = text_config(raw, file)
     cls = _decoder(find(names, ARCHITECTURES), raw)
-    config = cls.read_config(cls.defaults | raw, max_model_len, file=file)
+    config = cls.read_config(cls.filled(raw), max_model_len, file=file)
     dialect = _bare(unwrapped(Dialect(cls.top, cls.names, cls.prefix), raw, checkpoint.tensors), checkpoint.tensors)
     return Loaded(cls, config, _upright(dialect, checkpoint.tensors), frozenset())
 
@@ -106,7 +106,7 @@ def _identify_gguf(checkpoint: Checkpoint, max_model_len: int | None) -> Loaded:
     found = find([name], GGUF_ARCHITECTURES)
     raw, spelled = as_hf(checkpoint.metadata, weights)
     cls = _decoder(found, raw)
-    config = cls.read_config(cls.defaults | raw, max_model_len, file=str(checkpoint.path), spelled=spelled)
+    config = cls.read_config(cls.filled(raw), max_model_len, file=str(checkpoint.path), spelled=spelled)
     return Loaded(cls, config, gguf_dialect(cls, name, checkpoint.tensors), frozenset(weights.used), numbers(checkpoint.metadata, name))
 
 

@@ -12,6 +12,10 @@ from vtcore.models.layer import Layer, Named
 from vtcore.models.names import Dialect, Names
 from vtcore.models.weights import Weights
 
+MEANT = frozenset({  # of which null says something: none, or what follows from other numbers
+    "sliding_window", "attention_chunk_size", "attn_logit_softcapping", "final_logit_softcapping", "hidden_size_per_layer_input",
+    "rotary_dim", "head_dim", "num_key_value_heads", "max_window_layers", "sliding_window_pattern",
+})  # fmt: skip
 Attach = Callable[[Named, str, Any], Any]
 
 
@@ -25,6 +29,11 @@ class Network:
     words: ClassVar[Mapping[str, str]] = {}  # a family's own keys of config.json, and what others call the same
     only: ClassVar[Json] = {}  # keys of which this forward knows one value
     ungated: ClassVar[str] = ""  # where there is no golden: what it was held against instead
+
+    @classmethod
+    def filled(cls, raw: Json) -> Json:
+        """A config.json with the values that this family has where there are none, or null."""
+        return cls.defaults | {key: value for key, value in raw.items() if value is not None or key in MEANT or key not in cls.defaults}
 
     @classmethod
     def refused(cls, raw: Json) -> str | None:

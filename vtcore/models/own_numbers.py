@@ -29,7 +29,7 @@ COUNTS = (
 )  # that may be none
 FLAGS = (
     "use_parallel_residual", "qk_layernorm", "do_layer_norm_before", "multi_query", "new_decoder_architecture", "attention_k_eq_v",
-    "norm_topk_prob", "rope_interleave", "mamba_rms_norm",
+    "norm_topk_prob", "rope_interleave", "mamba_rms_norm", "linear_allow_neg_eigval", "use_qk_norm", "enable_moe_block",
 )  # fmt: skip
 FEW, MOST_ROUNDS = ("hc_mult", "hc_sinkhorn_iters", "altup_num_inputs"), 256  # how often a forward repeats something
 SMALL = ("floor_scale", "attn_scale", "swiglu_alpha", "router_jitter_noise", "clip_qkv")  # that may be zero

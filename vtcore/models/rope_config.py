@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtcore.errors import ConfigError
+from vtcore.formats.metadata import short
 from vtcore.models.fields import MOST, Fields, Json
 
 POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
@@ -17,7 +18,7 @@ def read_ropes(f: Fields) -> dict[str, Json | None]:
             raise ConfigError(
                 f"{f.file}: rope_parameters has {flat[0]} and the object {nested[0]}; it must be one rope, or an object for each kind"
             )
-        return {kind: _complete(f, p, kind) if isinstance(p, dict) else None for kind, p in given.items()}
+        return {kind: None if p is None else _complete(f, p, kind) for kind, p in given.items()}
     if not given and not f.has("rope_theta"):
         return {}
     whole = _complete(f, given or f.mapping("rope_scaling"), "")
@@ -59,8 +60,11 @@ def _complete(f: Fields, given: Json, kind: str) -> Json:
     if p["rope_type"] == "mrope":
         p["rope_type"] = "default"
     local = kind == "sliding_attention" and f.has("rope_local_base_freq")
-    base = f.raw.get("rope_local_base_freq" if local else "rope_theta")
+    key = "rope_local_base_freq" if local else "rope_theta"
+    base = f.number(key, low=1.0, above=True) if f.has(key) else None
     outside = {"rope_theta": base, "partial_rotary_factor": f.raw.get("partial_rotary_factor")}
+    if "factor" in p and p["rope_type"] == "default":
+        raise ConfigError(f"{f.file}: a rope has factor {short(p['factor'])} and no rope_type that uses one: which is it?")
     p = {n: v for n, v in outside.items() if v is not None} | p | {"max_position_embeddings": trained_length(f)}
     if f.has("original_max_position_embeddings"):
         p["original_max_position_embeddings"] = f.integer("original_max_position_embeddings")

@@ -91,7 +91,7 @@ class SelectiveScan(Decoder):
 
 def limits(c: ModelConfig) -> tuple[float, float]:
     """Bounds of a time step. JSON has no infinity: transformers writes an object in its place."""
-    given = c.rest.get("time_step_limit") or (0.0, math.inf)
+    given = (0.0, math.inf) if c.rest.get("time_step_limit") is None else c.rest["time_step_limit"]
     bounds = [_number(v) for v in given] if isinstance(given, (list, tuple)) else []
     if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
         raise ConfigError(f"time_step_limit is {given!r:.80}; it must be two numbers from 0 on, the smaller first")

@@ -14,6 +14,8 @@ NO_SIZE = re.compile(r"token|_id$|version|seed|use_cache")
 
 def contradiction(name: str, shape: tuple[int, ...], c: ModelConfig) -> str | None:
     """What the config says otherwise of the weight [N, K] that a forward calls `name`; None where nothing, or nothing that is known."""
+    if name == "embed_tokens" and shape[-1] != (wide := c.rest.get("word_embed_proj_dim") or c.hidden):
+        return f"{said(c, 'hidden_size')} is {wide}"
     if len(shape) != 2 or c.rest.get("kv_lora_rank"):
         return None
     if name in ("embed_tokens", "lm_head") and c.vocab not in (0, shape[0]):
