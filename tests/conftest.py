@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.scripted import script
+from tests.talking import SAYS, Chatty
+from vtcore import LLM
+from vtcore import llm as module
 from vtcore.catalogue import resolve
 
 settings.register_profile("vtcore", deadline=None, derandomize=True)
@@ -21,3 +25,18 @@ def smollm2_path() -> Path:
 def gemma3_path() -> Path:
     """Gemma 3 270M, GGUF Q4_K_M."""
     return resolve("gemma3-270m")
+
+
+@pytest.fixture
+def talking(tmp_path, monkeypatch):
+    """Makes LLMs that say what they are told to (after a prompt of two tokens: hello), with a chat template."""
+    monkeypatch.setattr(module, "find_tokenizer", lambda checkpoint: Chatty())
+    made = []
+
+    def build(says=SAYS, **options):
+        made.append(LLM(script(tmp_path / "script", says), **{"providers": "reference"} | options))
+        return made[-1]
+
+    yield build
+    for llm in made:
+        llm.close()

@@ -10,12 +10,13 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from vtcore.delta_queue import Item
 from vtcore.errors import ArgumentError, VtcoreError
 from vtcore.llm import LLM
 from vtcore.prompts import Prompt, parse_prompt
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
-from vtcore.stream import Item, Stream
+from vtcore.stream import Stream
 
 Command = Callable[[], None]
 
@@ -158,4 +159,4 @@ def _post(told: dict[Stream, list[Item]]) -> list[Stream]:
 
 def _put(told: dict[Stream, list[Item]]) -> None:
     for stream, items in told.items():
-        stream.put(items)
+        stream.put(*items)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from vtcore.outputs import Delta, Logprobs, RequestOutput
+from vtcore.delta_queue import DeltaQueue
+from vtcore.outputs import Logprobs, RequestOutput
 from vtcore.request import Submission
 
-Item = Delta | BaseException | None  # None: there is no more
 
-
-class Stream:
+class Stream(DeltaQueue):
     """An async iterator of deltas. As a context manager it aborts what is still running when the block is left.
 
     Only the event loop that it was made in may read it."""
 
     def __init__(self, submission: Submission, abort: Callable[[Stream], None]) -> None:
-        self.submission, self.loop = submission, asyncio.get_running_loop()
-        self._abort, self._ended = abort, False
-        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        super().__init__()
+        self.submission, self.loop, self._abort = submission, asyncio.get_running_loop(), abort
 
     @property
     def request_id(self) -> str:
@@ -44,34 +42,15 @@ class Stream:
 
     def abort(self) -> None:
         """End the request and free what it holds, after the step that is being computed; the stream ends at once. Nothing where it has."""
-        if not self._ended:
+        if not self.ended:
             self._abort(self)
-            self.put((None,))
+            self.put(None)
 
     async def output(self) -> RequestOutput:
         """Read the rest, and give the whole. Raises what ended the request, if that was a fault."""
         async for _ in self:
             pass
         return self.submission.output()
-
-    def put(self, items: Iterable[Item]) -> None:
-        """Called in the stream's own loop."""
-        for item in items:
-            self._items.put_nowait(item)
-
-    def __aiter__(self) -> Stream:
-        return self
-
-    async def __anext__(self) -> Delta:
-        if self._ended:
-            raise StopAsyncIteration
-        item = await self._items.get()
-        if isinstance(item, Delta):
-            return item
-        self._ended = True
-        if item is None:
-            raise StopAsyncIteration
-        raise item
 
     async def __aenter__(self) -> Stream:
         return self
