@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,15 @@ from vtcore.formats.metadata import short
 from vtcore.intake import Intake
 from vtcore.kvcache.cache import Cache
 from vtcore.kvcache.config import CacheConfig
+from vtcore.kvcache.events.config import KVEventsConfig, events_config
+from vtcore.kvcache.hashing import seeded
 from vtcore.kvcache.manager import KVCacheManager
+from vtcore.kvcache.offload.config import OffloadConfig, Size
 from vtcore.memory_plan import MemoryPlan, Needs, plan_memory
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey
 from vtcore.models.load import load_model
+from vtcore.offloading import Maker, make_below
 from vtcore.plans import Plans
 from vtcore.provider import Provider
 from vtcore.providers import ProviderOptions, chain
@@ -67,6 +72,11 @@ class Options:
     max_num_queued_reqs: int | None = None
     max_num_queued_tokens: int | None = None
     priority_preemption_threshold: int | None = None
+    kv_offloading_size: Size = None
+    kv_offloading_policy: str | None = None
+    kv_offloading_dir: str | Path | None = None
+    kv_offloading_dir_size: Size = None
+    kv_events_config: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_model_len", "threads"):
@@ -82,7 +92,15 @@ class Options:
             )
         if self.scheduling_policy in POLICIES and POLICIES[self.scheduling_policy].looks and not self.enable_prefix_caching:
             raise ArgumentError(f"scheduling_policy {self.scheduling_policy!r} has no effect without prefix caching: it asks the cache")
-        _ = self.cache  # checks its own
+        _ = self.cache, self.offload, self.events  # each checks its own
+        for name in ("kv_offloading_size", "kv_offloading_dir", "kv_events_config"):
+            if getattr(self, name) is not None and not self.enable_prefix_caching:
+                raise ArgumentError(f"{name} has no effect without prefix caching: leave enable_prefix_caching True")
+        if self.kv_offloading_dir is not None and self.prefix_caching_hash_algo.startswith("xxhash") and not seeded():
+            raise ArgumentError(
+                f"kv_offloading_dir has no effect with prefix_caching_hash_algo {self.prefix_caching_hash_algo!r}: its keys start from "
+                "random bytes in each process, unless PYTHONHASHSEED is set"
+            )
         self.scheduler(self.max_model_len or MOST["max_model_len"])
 
     @property
@@ -90,11 +108,21 @@ class Options:
         """Those of the cache."""
         return CacheConfig(**self._of(CacheConfig))
 
+    @property
+    def offload(self) -> OffloadConfig:
+        """Those of the tiers below the cache."""
+        return OffloadConfig(**self._of(OffloadConfig))
+
+    @property
+    def events(self) -> KVEventsConfig | None:
+        """Those of the cache's events; None where none are published."""
+        return events_config(self.kv_events_config)
+
     def scheduler(self, max_model_len: int) -> SchedulerConfig:
         """Those of a step, for sequences of at most so many tokens."""
         return SchedulerConfig(**self._of(SchedulerConfig) | {"max_model_len": max_model_len})
 
-    def _of(self, config: type[CacheConfig] | type[SchedulerConfig]) -> dict[str, Any]:
+    def _of(self, config: type[CacheConfig] | type[OffloadConfig] | type[SchedulerConfig]) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(config)}
 
 
@@ -137,7 +165,7 @@ def _around(
     dtype = dtype_of(options.dtype)
     needs = needs_of(model, providers, dtype, options.capture)
     options.cache.suits(model.specs().values())
-    plan = plan_memory(needs, model.specs(), config, options.cache, options.memory_limit)
+    plan = plan_memory(needs, model.specs(), config, options.cache, options.memory_limit, options.offload.host_bytes)
     if plan.streamed:
         model.streamed = True
         model.weights.notes[plan.slowly] = None
@@ -147,7 +175,9 @@ def _around(
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
     plans = Plans(dispatcher if needs.captures and not plan.streamed else None, plan.captured)
-    kv = KVCacheManager(cache.groups, cache.pages, options.cache)
+    maker = Maker(checkpoint, options.numerics, options.dtype, config.max_model_len, providers)
+    below = make_below(maker, cache, options.cache, options.offload, options.events)
+    kv = KVCacheManager(cache.groups, cache.pages, options.cache, below)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)
     return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
 

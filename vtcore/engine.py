@@ -75,8 +75,10 @@ class Engine:
                 return []
             plan = self.scheduler.plan()
             _mark_started(plan)
-            results = self._run(plan)
-            return self._commit(plan, *results)
+            try:
+                return self._commit(plan, *self._run(plan))
+            finally:
+                self.scheduler.kv.below.tell()
 
     def abort(self, request_id: str) -> None:
         """End a request and free what it holds, at once; nothing for an id that isn't running."""
@@ -93,6 +95,12 @@ class Engine:
             for request_id in list(self._running):
                 self.abort(request_id)
 
+    def close(self) -> None:
+        """End every request, keep what outlives the process, and publish what happened. A second time changes nothing."""
+        with self._lock:
+            self.abort_all()
+            self.scheduler.kv.below.close()
+
     @property
     def idle(self) -> bool:
         """Whether every request has ended."""
@@ -102,7 +110,10 @@ class Engine:
         """Forget what the cache keeps of finished requests. False, and nothing is forgotten, while requests run; with
         `reset_running_requests` they give back their pages and compute again."""
         with self._lock:
-            return self.scheduler.reset_prefix_cache(reset_running_requests)
+            try:
+                return self.scheduler.reset_prefix_cache(reset_running_requests)
+            finally:
+                self.scheduler.kv.below.tell()
 
     def stats(self) -> EngineStats:
         """How many sequences wait and run, how often one lost its pages, and what the cache holds and saved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ class LLM:
         made = assemble(self.checkpoint, options, self._tokenizer, progress)
         self.engine, self._model, self._dispatcher, self.memory_plan = made.engine, made.model, made.dispatcher, made.plan
         self._closed = False
+        self._at_exit = weakref.finalize(self, self.engine.scheduler.kv.below.close)  # for whoever doesn't close it
 
     def generate(
         self,
@@ -184,7 +186,7 @@ class LLM:
         """Stop threads and give back devices. A second time changes nothing."""
         if not self._closed:
             self._closed = True
-            self.engine.abort_all()
+            self.engine.close()
             for provider in self._dispatcher.providers:
                 provider.close()
 

@@ -204,6 +204,24 @@ class Storage:
         self.written[target] = self.written[source]
         self.forms.clear()
 
+    def read_row(self, row: int, out: Array) -> None:
+        """Copy a row's bytes out, uint8 [nbytes / rows], from a memory where it is true."""
+        source = next((m for m, true in self.valid.items() if true[row]), None)
+        if source is None:
+            out[:] = 0  # nobody has written it
+        else:
+            source.download(self.copies[source], row * out.nbytes, out)
+
+    def write_row(self, row: int, data: Array) -> None:
+        """Make a row these bytes, in every memory that has a copy, and in the host's where none has."""
+        if not self.copies:
+            self._host()
+        for memory, held in self.copies.items():
+            memory.upload(held, row * data.nbytes, data)
+            self.valid[memory][row] = True
+        self.written[row] = True
+        self.forms.clear()
+
     def __del__(self) -> None:
         for memory, held in self.copies.items():
             memory.release(held)

@@ -58,6 +58,7 @@ class MemoryPlan:
     limit: int | None
     cache_dtype: str = "float32"
     streamed: int = 0  # weights that each step reads anew; 0: all stay in memory
+    offloaded: int = 0  # copies of pages outside the cache
     sequences: float = 0.0  # of max_model_len that the cache holds at once
 
     @property
@@ -67,7 +68,7 @@ class MemoryPlan:
 
     @property
     def total(self) -> int:
-        return self.weights + self.repacked + self.workspace + self.captured + self.kv_cache
+        return self.weights + self.repacked + self.workspace + self.captured + self.kv_cache + self.offloaded
 
     @property
     def slowly(self) -> str:
@@ -93,6 +94,8 @@ class MemoryPlan:
         size = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}" if blocks is None else f"num_gpu_blocks_override {blocks}"
         cache = f"{size}, block_size {self.cache.block_size}: {self.sequences:.1f} sequences of full length at once"
         yield self.kv_cache, f"KV cache in {self.cache_dtype} ({cache})"
+        if self.offloaded:
+            yield self.offloaded, "copies of its pages (kv_offloading_size)"
 
     def __str__(self) -> str:
         limit = "no limit is known" if self.limit is None else f"of {gib(self.limit)} that it may have"
@@ -100,7 +103,7 @@ class MemoryPlan:
 
 
 def plan_memory(
-    needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, limit: int | str | None = None
+    needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, limit: int | str | None = None, offloaded: int = 0
 ) -> MemoryPlan:
     """Give the cache room for max_num_seqs sequences of max_model_len, or for as many as fit the limit, but at least for one; or the
     number of pages that is asked for.
@@ -112,14 +115,14 @@ def plan_memory(
         needs = needs.layer_by_layer()
     workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
     captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
-    fixed = needs.weights + needs.repacked + workspace + captured
+    fixed = needs.weights + needs.repacked + workspace + captured + offloaded
     page = page_bytes(specs, cache.block_size, needs.cache_dtype)
     pages = _pages(page, specs, config, cache, None if most is None else most - fixed - sum(page.values()))
     kv = sum(page[g] * n for g, n in pages.items())
     each = sequence_pages(specs, config, cache)
     sequences = min(((pages[g] - 1) / n for g, n in each.items()), default=float(config.max_num_seqs))
     parts = (needs.weights, needs.repacked, workspace, captured, kv)
-    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, sequences)
+    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan
@@ -174,10 +177,11 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, room: in
     if blocks is not None:
         hint = "Lower num_gpu_blocks_override, or leave it to the workload"
     terms = " + ".join(f"{gib(n)} {what}" for n, what in plan.parts())
+    copies = "kv_offloading_size for the copies, " if plan.offloaded else ""
     return (
         f"with a cache {what} the model needs {gib(plan.total)}, and may have "
         f"{gib(plan.limit or 0)}: {terms}. {hint}. Lower max_model_len for the cache, max_num_batched_tokens or max_num_seqs for the "
-        "workspace, choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
+        f"workspace, {copies}choose a smaller or more strongly quantised checkpoint for the weights, or raise memory_limit"
     )
 
 

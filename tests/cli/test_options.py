@@ -33,7 +33,11 @@ def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
     for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy")):
         given += ["--" + name.replace("_", "-"), str(i + 1)]
         wanted[name] = i + 1 if name in options.NUMBERS else str(i + 1)
-    args = parse(*given, "--priority-preemption-threshold", "0")
+    for name in ("size", "policy", "dir", "dir_size"):
+        given += [f"--kv-offloading-{name.replace('_', '-')}", name]
+        wanted[f"kv_offloading_{name}"] = name
+    args = parse(*given, "--priority-preemption-threshold", "0", "--kv-events-config", '{"topic": "x"}')
+    wanted |= {"kv_events_config": {"topic": "x"}}
     wanted |= {"priority_preemption_threshold": 0, "numerics": "exact", "strict": False, "capture": True}
     assert options.engine_arguments(args) == wanted
     assert {*SERVING, "max_num_seqs", "max_num_batched_tokens", "block_size"} <= wanted.keys()
@@ -52,6 +56,12 @@ def test_no_text_does_worse_than_be_refused(text):
     for read in (options.positive, options.whole, options.number):
         with contextlib.suppress(argparse.ArgumentTypeError):
             assert isinstance(read(text), (int, float))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", '{"a": 1'])
+def test_a_mapping_is_a_json_object(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a JSON object"):
+        options.mapping(text)
 
 
 def test_sampling_reaches_the_parameters():

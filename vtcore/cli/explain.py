@@ -79,7 +79,8 @@ def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) ->
 
     chosen.cache.suits(model.specs().values())
     needs, config = needs_of(model, providers, dtype_of(chosen.dtype), chosen.capture), scheduler_config(model, chosen)
-    print(f"\nmemory\n{plan_memory(needs, model.specs(), config, chosen.cache, chosen.memory_limit)}")
+    plan = plan_memory(needs, model.specs(), config, chosen.cache, chosen.memory_limit, chosen.offload.host_bytes)
+    print(f"\nmemory\n{plan}")
 
 
 def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Provider]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from typing import Any
 
@@ -59,6 +60,11 @@ def serving(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--prefix-caching-hash-algo", metavar="NAME", help="sha256 (the default), sha256_cbor, xxhash or xxhash_cbor")
     group.add_argument("--scheduling-policy", metavar="NAME", help="fcfs (the default), priority, lpm or dfs-weight")
+    group.add_argument("--kv-offloading-size", metavar="SIZE", help="GiB, or such as 800M: copies of pages beside the cache")
+    group.add_argument("--kv-offloading-policy", metavar="NAME", help="which of them goes first: lru (the default) or arc")
+    group.add_argument("--kv-offloading-dir", metavar="PATH", help="keep pages as files there, for later processes too")
+    group.add_argument("--kv-offloading-dir-size", metavar="SIZE", help="of that directory (default: 10 GiB)")
+    group.add_argument("--kv-events-config", type=mapping, metavar="JSON", help="publish what the cache holds, over ZeroMQ")
     group.add_argument("--priority-preemption-threshold", type=whole, metavar="N", help="preempt whoever is behind by more than this")
 
 
@@ -86,6 +92,7 @@ def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     known = (
         *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
         *("enable_prefix_caching", "prefix_caching_hash_algo", "scheduling_policy", "priority_preemption_threshold"),
+        *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
     )
     named = {n: getattr(args, n, None) for n in known}
     return {n: v for n, v in named.items() if v is not None}
@@ -96,6 +103,17 @@ def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def mapping(text: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is not a JSON object")
+    return value
 
 
 def whole(text: str) -> int:

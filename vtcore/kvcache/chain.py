@@ -23,7 +23,7 @@ class Chain:
         identity: Identity | None = None,
     ) -> None:
         self.unit, self.prompt = unit, prompt
-        self._hasher, self._tokens, self._identity = hasher, tokens, identity or Identity()
+        self._hasher, self.tokens, self.identity = hasher, tokens, identity or Identity()
         self._keys: list[bytes] = []
         fork = prompt - 1
         self.fork = fork if forks and fork > 0 and fork % unit else 0  # 0: none, or a multiple of the unit anyway
@@ -64,4 +64,4 @@ class Chain:
         return keys[units - 1] if units else self._hasher.first
 
     def _after(self, before: bytes, begin: int, end: int) -> bytes:
-        return self._hasher(before, self._tokens(begin, end), self._identity.extras(begin, end))
+        return self._hasher(before, self.tokens(begin, end), self.identity.extras(begin, end))

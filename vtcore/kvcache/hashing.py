@@ -47,6 +47,11 @@ class Hasher:
         return self._digest(text.encode() if self._cbor is None else self._cbor(text, canonical=True))
 
 
+def seeded() -> bool:
+    """Whether all processes start their chains from the same bytes, whatever the algorithm."""
+    return os.environ.get("PYTHONHASHSEED") is not None
+
+
 ALGORITHMS = ("sha256", "sha256_cbor", "xxhash", "xxhash_cbor")
 
 

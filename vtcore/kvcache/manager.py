@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.errors import ArgumentError
+from vtcore.kvcache.below import Below
 from vtcore.kvcache.cache import Paged, Spec
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.config import CacheConfig
@@ -19,7 +20,7 @@ from vtcore.kvcache.pages import PageRule
 from vtcore.kvcache.pool import NULL, PagePool
 from vtcore.kvcache.states import StateRule
 from vtcore.kvcache.stats import CacheStats, PoolStats
-from vtcore.kvcache.tables import Found, Rule, Table
+from vtcore.kvcache.tables import Finder, Found, Rule, Table
 
 Array = np.ndarray[Any, Any]
 Key = Hashable  # whatever stands for a sequence
@@ -40,14 +41,16 @@ class KVCacheManager:
     """A pool and the sequences' tables for every group. With a window, pages that fell out of it go back as the sequence grows.
 
     `pages` counts each group's pages (or slots), the page of zeros among them. `config` is a CacheConfig, or entries a page: then nothing
-    is found again."""
+    is found again. `below`: what stands behind the pools."""
 
-    def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], config: CacheConfig | int) -> None:
+    def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], config: CacheConfig | int, below: Below | None = None) -> None:
         self.config = CacheConfig(config, enable_prefix_caching=False) if isinstance(config, int) else config
         self.groups = {name: rule_of(spec, self.config) for name, spec in groups.items()}
         self._paged = {name: rule for name, rule in self.groups.items() if isinstance(rule, PageRule)}
         self.pools = {name: PagePool(pages[name]) for name in groups}
         self._hasher = Hasher(self.config.prefix_caching_hash_algo) if self.config.enable_prefix_caching else None
+        self.below = below or Below()
+        self.below.attach(self.pools)
         self._held: dict[Key, Held] = {}
         self._counts = Counter[str]()
 
@@ -61,21 +64,25 @@ class KVCacheManager:
         return None if self._hasher is None else Chain(self._hasher, self.config.unit, tokens, prompt, forks, identity)
 
     def lookup(self, chain: Chain | None, limit: int) -> int:
-        """Of how many tokens, up to `limit`, every group has what the ones after them look at."""
-        return 0 if chain is None else self._agreed(chain, limit, self.groups)
+        """Of how many tokens, up to `limit`, every group has what the ones after them look at, in its pool or below."""
+        return 0 if chain is None else self._agreed(chain, limit, self.groups, self.below.finders())
 
     def admit(self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True) -> int | None:
         """Begin a sequence of `tokens` tokens, of which a step computes at most `longest_step`: the number of tokens, up to `limit`, that
         it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over."""
-        longest = self.lookup(chain, limit) if reads else 0
-        if chain is not None and reads and len(self._paged) < len(self.groups):
-            chain.branch = self._agreed(chain, limit, self._paged)
-        for length in (
-            (longest, 0) if longest else (0,)
-        ):  # what it would only copy or read once takes a page too: at worst it computes everything
-            found = {n: rule.found(chain, length, limit, self.pools[n]) if chain and length else Found() for n, rule in self.groups.items()}
+        finders, longest = self.below.finders(), 0
+        if chain is not None and reads:
+            longest = self._agreed(chain, limit, self.groups, finders)
+            if len(self._paged) < len(self.groups):
+                chain.branch = self._agreed(chain, limit, self._paged, finders)
+        for length in (longest, 0) if longest else (0,):  # what it only copies or reads once takes a page too: at worst it computes all
+            found = {n: rule.found(chain, length, limit, finders[n]) if chain and length else Found() for n, rule in self.groups.items()}
             if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
-                self._held[key] = Held(chain, {n: rule.table(self.pools[n], found[n]) for n, rule in self.groups.items()})
+                here = self.below.bring(found, finders, chain)
+                if here is None:
+                    return self.admit(key, chain, limit, tokens, longest_step, reads=reads)
+                self._held[key] = Held(chain, {n: rule.table(self.pools[n], here[n]) for n, rule in self.groups.items()})
+                self.below.admitted(chain, finders, length)
                 return length
         return None
 
@@ -108,6 +115,8 @@ class KVCacheManager:
         if held.due or (held.chain is not None and held.chain.ends(begin, end)):
             again = [table.settle(held.chain, begin, end) for table in held.tables.values()]
             held.due = any(again)
+            if held.chain is not None:
+                self.below.settled(held.chain, begin, end)
 
     def copies(self, keys: Iterable[Key]) -> Iterator[tuple[str, int, int]]:
         """What must be copied before these sequences' next forward: a group's name, from which page, into which."""
@@ -152,6 +161,7 @@ class KVCacheManager:
             return False
         for pool in self.pools.values():
             pool.forget_all()
+        self.below.reset()
         return True
 
     @property
@@ -162,20 +172,21 @@ class KVCacheManager:
     def stats(self) -> CacheStats:
         """What is held, free and kept now, and what was found so far."""
         pools = {n: PoolStats(p.capacity, p.capacity - p.num_free, p.num_free, p.num_cached, p.evictions) for n, p in self.pools.items()}
-        return CacheStats(pools, self.usage, **self._counts)
+        return CacheStats(pools, self.usage, **self._counts, tiers=self.below.stats())
 
-    def _agreed(self, chain: Chain, limit: int, groups: Mapping[str, Rule]) -> int:
+    def _agreed(self, chain: Chain, limit: int, groups: Mapping[str, Rule], finders: Mapping[str, Finder]) -> int:
         length, before = chain.below(limit) if groups else 0, -1
         while length != before:
             before = length
             for name, rule in groups.items():
-                length = rule.longest(chain, length, limit, self.pools[name]) if length else 0
+                length = rule.longest(chain, length, limit, finders[name]) if length else 0
         return length
 
     def _fits(self, name: str, found: Found, tokens: int, longest_step: int) -> bool:
         pool = self.pools[name]
-        pages = [page for page in found.pages if page != NULL]
-        leaving = sum(not pool.holders(page) for page in (*pages, *([] if found.partial is None else [found.partial])))
+        pages = [page for page in found.pages if NULL < page < pool.pages]  # others are still to be brought
+        looked_at = (*pages, *([] if found.partial is None else [found.partial]))
+        leaving = sum(page >= pool.pages or not pool.holders(page) for page in looked_at)
         return self.groups[name].most(tokens, longest_step) - len(pages) <= pool.num_free - leaving
 
 

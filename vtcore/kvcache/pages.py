@@ -9,7 +9,7 @@ import numpy as np
 from vtcore.kvcache.cache import Paged
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.pool import NULL, PagePool
-from vtcore.kvcache.tables import Copy, Found
+from vtcore.kvcache.tables import Copy, Finder, Found
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +37,7 @@ class PageRule:
 
     wanted = most
 
-    def longest(self, chain: Chain, limit: int, known: int, pool: PagePool) -> int:
+    def longest(self, chain: Chain, limit: int, known: int, pool: Finder) -> int:
         if self.spec.window or self.spec.chunk:
             return self._descend(chain, chain.below(limit), known, pool)
         whole = 0
@@ -50,7 +50,7 @@ class PageRule:
             length = chain.below(length - 1)
         return max(length, whole)
 
-    def found(self, chain: Chain, length: int, known: int, pool: PagePool) -> Found:
+    def found(self, chain: Chain, length: int, known: int, pool: Finder) -> Found:
         first, whole = self.first(length) // self.span, length // self.span
         pages = [self._page(chain, place, (place + 1) * self.span, known, pool) for place in range(first, whole)]
         assert None not in pages, f"{length} tokens are not there"
@@ -60,7 +60,7 @@ class PageRule:
     def table(self, pool: PagePool, found: Found | None = None) -> PageTable:
         return PageTable(self, pool, found or Found())
 
-    def _descend(self, chain: Chain, length: int, known: int, pool: PagePool) -> int:
+    def _descend(self, chain: Chain, length: int, known: int, pool: Finder) -> int:
         """From the right to the left, since only the last pages before a length are looked at."""
         while length > 0:
             places = range((length - 1) // self.span, self.first(length) // self.span - 1, -1)
@@ -71,7 +71,7 @@ class PageRule:
             length = chain.below(min(length, (lacks + 1) * self.span) - 1)
         return 0
 
-    def _page(self, chain: Chain, place: int, length: int, known: int, pool: PagePool) -> int | None:
+    def _page(self, chain: Chain, place: int, length: int, known: int, pool: Finder) -> int | None:
         """A page with the sequence's entries from `place` up to a length; others may follow in it. NULL where there are none yet."""
         begin = place * self.span
         if length - begin < self.spec.every:

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from vtcore.errors import OutOfMemoryError
 
 NULL = 0  # the page of zeros: never handed out, never written, named where a position needs no page
+
+
+class Watch(Protocol):
+    """Whoever follows what keys lead to."""
+
+    def kept(self, key: bytes) -> None:
+        """A key leads to a page from now on."""
+        ...
+
+    def taken(self, page: int, keys: Sequence[bytes]) -> None:
+        """A page is going to be written over. It still holds what its keys stand for."""
+        ...
+
+    def forgotten(self, keys: Sequence[bytes]) -> None:
+        """Keys lead nowhere any more."""
+        ...
 
 
 class PagePool:
@@ -20,6 +37,7 @@ class PagePool:
         if pages < 2:
             raise ValueError(f"a pool has {pages} pages; it needs at least 2, since page 0 is the page of zeros")
         self.pages = pages
+        self.watch: Watch | None = None
         self.evictions = 0  # pages that were taken for something else while they had keys
         self._free = OrderedDict[int, None].fromkeys(range(1, pages))
         self._holders = [0] * pages
@@ -53,8 +71,11 @@ class PagePool:
         taken = [self._free.popitem(last=False)[0] for _ in range(count)]
         for page in taken:
             self._holders[page] = 1
-            self.evictions += page in self._keys
-            self.forget(page)
+            if page in self._keys:
+                self.evictions += 1
+                if self.watch is not None:
+                    self.watch.taken(page, self._keys[page])
+                self.forget(page)
         return taken
 
     def share(self, pages: Iterable[int]) -> None:
@@ -86,6 +107,8 @@ class PagePool:
             keys = self._keys.setdefault(page, [])
             if key not in keys:
                 keys.append(key)
+                if self.watch is not None:
+                    self.watch.kept(key)
 
     def find(self, key: bytes) -> int | None:
         """The page that a key leads to."""
@@ -93,8 +116,16 @@ class PagePool:
 
     def forget(self, page: int) -> None:
         """No key leads to a page any more."""
-        for key in self._keys.pop(page, ()):
+        keys = self._keys.pop(page, [])
+        for key in keys:
             del self._page_of[key]
+        if keys and self.watch is not None:
+            self.watch.forgotten(keys)
+
+    def kept(self) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """Pages with keys, and these: first those that are held, then the free ones, from the one unused for shortest on."""
+        yield from ((page, keys) for page, keys in self._keys.items() if self._holders[page])
+        yield from ((page, self._keys[page]) for page in reversed(self._free) if page in self._keys)
 
     def forget_all(self) -> None:
         """No key leads to any page."""

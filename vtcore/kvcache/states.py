@@ -9,7 +9,7 @@ import numpy as np
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.config import STATES
 from vtcore.kvcache.pool import NULL, PagePool
-from vtcore.kvcache.tables import Copy, Found
+from vtcore.kvcache.tables import Copy, Finder, Found
 
 Array = np.ndarray[Any, Any]
 FOREVER = 1 << 62
@@ -29,13 +29,13 @@ class StateRule:
         """Its own, and what it keeps: at most STATES, since a state is large."""
         return 1 + min(STATES, tokens // self.every + 1) if self.every else 1
 
-    def longest(self, chain: Chain, limit: int, known: int, pool: PagePool) -> int:
+    def longest(self, chain: Chain, limit: int, known: int, pool: Finder) -> int:
         length = chain.below(limit)
         while length > 0 and pool.find(chain.key(length)) is None:
             length = chain.below(length - 1)
         return max(0, length)
 
-    def found(self, chain: Chain, length: int, known: int, pool: PagePool) -> Found:
+    def found(self, chain: Chain, length: int, known: int, pool: Finder) -> Found:
         return Found(partial=pool.find(chain.key(length)) if length else None)
 
     def table(self, pool: PagePool, found: Found | None = None) -> StateTable:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vtcore.kvcache.offload.tier import TierStats
+
 
 @dataclass(frozen=True)
 class PoolStats:
@@ -19,7 +21,8 @@ class PoolStats:
 
 @dataclass(frozen=True)
 class CacheStats:
-    """queries and hits: tokens that admitted sequences asked for and found; those that came back after a preemption are counted apart."""
+    """queries and hits: tokens that admitted sequences asked for and found; those that came back after a preemption are counted apart.
+    tiers: what pages are kept in besides, by name, the fastest first."""
 
     pools: Mapping[str, PoolStats] = field(default_factory=dict)
     usage: float = 0.0
@@ -27,6 +30,7 @@ class CacheStats:
     hits: int = 0
     preempted_queries: int = 0
     preempted_hits: int = 0
+    tiers: Mapping[str, TierStats] = field(default_factory=dict)
 
     @property
     def evictions(self) -> int:

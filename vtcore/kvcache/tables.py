@@ -69,6 +69,14 @@ class Table(Protocol):
         ...
 
 
+class Finder(Protocol):
+    """Finds pages by what stands in them."""
+
+    def find(self, key: bytes) -> int | None:
+        """The page that a key leads to."""
+        ...
+
+
 class Rule(Protocol):
     """How one group's tables behave. `chain` holds the keys of a sequence's tokens, of which at least `known` are known."""
 
@@ -80,11 +88,11 @@ class Rule(Protocol):
         """As `most`, with what it is worth to keep besides."""
         ...
 
-    def longest(self, chain: Chain, limit: int, known: int, pool: PagePool) -> int:
+    def longest(self, chain: Chain, limit: int, known: int, pool: Finder) -> int:
         """The largest length up to `limit` of which the pool has everything that the tokens after it look at."""
         ...
 
-    def found(self, chain: Chain, length: int, known: int, pool: PagePool) -> Found:
+    def found(self, chain: Chain, length: int, known: int, pool: Finder) -> Found:
         """What the pool has for a length that `longest` gave."""
         ...
 

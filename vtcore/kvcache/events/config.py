@@ -1,0 +1,63 @@
+"""How events of the cache are published, by vLLM's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from vtcore.errors import ArgumentError
+
+PUBLISHERS = ("zmq", "null")
+
+
+@dataclass(frozen=True)
+class KVEventsConfig:
+    """`endpoint`: bound where it names no single host ("*", "::", ipc, inproc), else connected to. `replay_endpoint`: where lost messages
+    are asked for, of the last `buffer_steps`. `hwm`: messages that ZeroMQ holds for a subscriber; `max_queue_size`: those that wait for
+    ZeroMQ."""
+
+    enable_kv_cache_events: bool = False
+    publisher: str = "zmq"
+    endpoint: str = "tcp://*:5557"
+    replay_endpoint: str | None = None
+    buffer_steps: int = 10_000
+    hwm: int = 100_000
+    max_queue_size: int = 100_000
+    topic: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.enable_kv_cache_events, bool):
+            raise ArgumentError(f"enable_kv_cache_events is {self.enable_kv_cache_events!r:.80}; it must be true or false")
+        if self.publisher not in PUBLISHERS:
+            raise ArgumentError(f"publisher is {self.publisher!r:.80}; it must be one of {', '.join(PUBLISHERS)}")
+        for name in ("endpoint", "replay_endpoint", "topic"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (value is None and name == "replay_endpoint"):
+                raise ArgumentError(f"{name} is {value!r:.80}; it must be a text")
+        for name in ("buffer_steps", "hwm", "max_queue_size"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 30:
+                raise ArgumentError(f"{name} is {value!r:.80}; it must be an integer from 1 to {1 << 30}")
+
+
+def events_config(given: Mapping[str, Any] | None) -> KVEventsConfig | None:
+    """What `kv_events_config` says; None where nothing is published. ArgumentError for what it doesn't know, or what has no effect."""
+    if given is None:
+        return None
+    known = {f.name for f in fields(KVEventsConfig)}
+    if not isinstance(given, Mapping) or not set(given) <= known:
+        raise ArgumentError(f"kv_events_config is {given!r:.200}; it must be a mapping with some of {', '.join(sorted(known))}")
+    config = KVEventsConfig(**given)
+    if config.enable_kv_cache_events and config.publisher != "null":
+        _check_replay(given)
+        return config
+    if config.enable_kv_cache_events or set(given) - {"enable_kv_cache_events", "publisher"}:
+        reason = "publisher is 'null'" if config.enable_kv_cache_events else "enable_kv_cache_events is not true"
+        raise ArgumentError(f"kv_events_config has no effect: {reason}")
+    return None
+
+
+def _check_replay(given: Mapping[str, Any]) -> None:
+    if "buffer_steps" in given and given.get("replay_endpoint") is None:
+        raise ArgumentError("kv_events_config: buffer_steps has no effect without a replay_endpoint")
