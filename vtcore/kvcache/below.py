@@ -37,11 +37,11 @@ class Below:
         offload = self.offload
         return self._pools if offload is None else {group: offload.view(group, pool) for group, pool in self._pools.items()}
 
-    def bring(self, found: Mapping[str, Found], finders: Mapping[str, Finder], chain: Chain | None) -> dict[str, Found] | None:
+    def bring(self, found: Mapping[str, Found], finders: Mapping[str, Finder]) -> Mapping[str, Found] | None:
         """What was found, in the pools. None where a tier lost some of it meanwhile."""
-        brought = dict(found)
-        if self.offload is None or chain is None:
-            return brought
+        if self.offload is None:
+            return found
+        brought = dict[str, Found]()
         for group, finder in finders.items():
             here = self.offload.bring(group, found[group], finder) if isinstance(finder, View) else found[group]
             if here is None:

@@ -70,21 +70,15 @@ class KVCacheManager:
     def admit(self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True) -> int | None:
         """Begin a sequence of `tokens` tokens, of which a step computes at most `longest_step`: the number of tokens, up to `limit`, that
         it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over."""
-        finders, longest = self.below.finders(), 0
-        if chain is not None and reads:
-            longest = self._agreed(chain, limit, self.groups, finders)
-            if len(self._paged) < len(self.groups):
-                chain.branch = self._agreed(chain, limit, self._paged, finders)
-        for length in (longest, 0) if longest else (0,):  # what it only copies or reads once takes a page too: at worst it computes all
-            found = {n: rule.found(chain, length, limit, finders[n]) if chain and length else Found() for n, rule in self.groups.items()}
-            if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
-                here = self.below.bring(found, finders, chain)
-                if here is None:
-                    return self.admit(key, chain, limit, tokens, longest_step, reads=reads)
+        while True:
+            finders = self.below.finders()
+            if (fits := self._fitting(chain if reads else None, limit, tokens, longest_step, finders)) is None:
+                return None
+            length, found = fits
+            if (here := self.below.bring(found, finders)) is not None:  # else a tier lost some of it: look again
                 self._held[key] = Held(chain, {n: rule.table(self.pools[n], here[n]) for n, rule in self.groups.items()})
                 self.below.admitted(chain, finders, length)
                 return length
-        return None
 
     def count(self, asked: int, found: int, *, preempted: bool) -> None:
         """A sequence that could have found `asked` tokens found so many."""
@@ -181,6 +175,21 @@ class KVCacheManager:
             for name, rule in groups.items():
                 length = rule.longest(chain, length, limit, finders[name]) if length else 0
         return length
+
+    def _fitting(
+        self, chain: Chain | None, limit: int, tokens: int, longest_step: int, finders: Mapping[str, Finder]
+    ) -> tuple[int, dict[str, Found]] | None:
+        """The longest length with all that its tokens left, where the pages for it suffice, or nothing; None where not even they do."""
+        longest = 0
+        if chain is not None:
+            longest = self._agreed(chain, limit, self.groups, finders)
+            if len(self._paged) < len(self.groups):
+                chain.branch = self._agreed(chain, limit, self._paged, finders)
+        for length in (longest, 0) if longest else (0,):  # what it only copies or reads once takes a page too: at worst it computes all
+            found = {n: rule.found(chain, length, limit, finders[n]) if chain and length else Found() for n, rule in self.groups.items()}
+            if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
+                return length, found
+        return None
 
     def _fits(self, name: str, found: Found, tokens: int, longest_step: int) -> bool:
         pool = self.pools[name]

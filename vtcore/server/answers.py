@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from vtcore.llm import LLM
@@ -45,6 +46,7 @@ class Answers:
             "preemptions": told.preemptions,
             "prefix_queries": told.cache.queries,
             "prefix_hits": told.cache.hits,
+            "kv_tiers": {name: asdict(tier) for name, tier in told.cache.tiers.items()},
         }
 
     def reset_prefix_cache(self) -> bool:
