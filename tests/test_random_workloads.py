@@ -11,9 +11,10 @@ SEEDS = range(200, 212)
 @pytest.mark.feature("Chunked prefill")
 @pytest.mark.feature("Preemption and recompute")
 @pytest.mark.feature("Automatic prefix caching")
+@pytest.mark.feature("KV offload to host memory")
 def test_every_answer_has_the_bits_that_it_has_alone():
     counts = sum((check(seed) for seed in SEEDS), start=check(199))
-    assert all(counts[name] for name in ("answers", "found", "preempted", "evicted", "refused", "aborted"))
+    assert all(counts[name] for name in ("answers", "found", "preempted", "evicted", "brought", "refused", "aborted"))
 
 
 def test_workloads_differ_in_all_that_they_should():

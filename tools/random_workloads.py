@@ -62,6 +62,8 @@ def workload(seed: int) -> Workload:
     """One of the many."""
     rng = random.Random(seed)
     options, policy = _options(rng)
+    if options["enable_prefix_caching"] and seed % 2:
+        options["kv_offloading_size"] = "100KiB"
     common = [rng.randrange(VOCABULARY) for _ in range(50)]
     return Workload(rng.choice(MODELS), options, tuple(_job(rng, common, policy == "priority") for _ in range(rng.randint(3, 9))))
 
@@ -125,6 +127,7 @@ def check(seed: int) -> Counter[str]:
     stats = e.stats()
     assert stats.cache.usage == 0
     counts += Counter(preempted=stats.preemptions, found=stats.cache.hits + stats.cache.preempted_hits, evicted=stats.cache.evictions)
+    counts["brought"] += sum(tier.hits for tier in stats.cache.tiers.values())
     for job, answer in answers.items():
         alone = _alone(work.name, job.prompt, job.params)
         where = f"workload {seed}, {work.name}, {work.options}, {job}"

@@ -96,9 +96,14 @@ class Engine:
                 self.abort(request_id)
 
     def close(self) -> None:
-        """End every request, keep what outlives the process, and publish what happened. A second time changes nothing."""
+        """End every request, and leave."""
         with self._lock:
             self.abort_all()
+            self.leave()
+
+    def leave(self) -> None:
+        """Keep what outlives the process, and publish what happened. A second time changes nothing."""
+        with self._lock:
             self.scheduler.kv.below.close()
 
     @property

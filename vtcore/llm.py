@@ -89,7 +89,7 @@ class LLM:
         made = assemble(self.checkpoint, options, self._tokenizer, progress)
         self.engine, self._model, self._dispatcher, self.memory_plan = made.engine, made.model, made.dispatcher, made.plan
         self._closed = False
-        self._at_exit = weakref.finalize(self, self.engine.scheduler.kv.below.close)  # for whoever doesn't close it
+        self._at_exit = weakref.finalize(self, self.engine.leave)  # for whoever doesn't close it
 
     def generate(
         self,
