@@ -48,6 +48,32 @@ def test_a_stack_of_another_number_is_refused(tmp_path):
         load_model(changed("granite_moe", tmp_path, num_local_experts=7))
 
 
+def stored(word, change):
+    return lambda tensors: {n: change(v) if word in n else v for n, v in tensors.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "change", "words"),
+    [
+        ("mixtral", "moe.gate.", lambda v: np.concatenate([v, v]), r"gate\.weight \[16, 64\]: the config's num_local_experts is 8"),
+        ("deepseek_v4", "tid2eid", lambda v: v[:10], "the config's vocab_size is 320 and num_experts_per_tok 2"),
+        ("qwen3_next", "A_log", lambda v: v[:1], "the config's linear_num_value_heads is 4"),
+    ],
+)
+def test_a_table_that_would_be_too_long_or_too_short_in_silence(name, word, change, words, tmp_path):
+    with pytest.raises(CheckpointError, match=words):
+        load_model(changed(name, tmp_path, stored(word, change)))
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(8, "from 8 to 8; they must be from 0 to 7"), (-1, "from -1 to -1"), (2**32, "that int32 holds")]
+)
+def test_experts_by_token_that_there_are_not(number, words, tmp_path):
+    checkpoint = changed("deepseek_v4", tmp_path, stored("tid2eid", lambda v: np.full(v.shape, number, np.int64)))
+    with pytest.raises(CheckpointError, match=words):
+        list(load_model(checkpoint).uses())
+
+
 @pytest.mark.parametrize("count", [10**6, 2**31 - 1])
 def test_an_absurd_number_of_experts_takes_no_time(count, tmp_path):
     with pytest.raises(TensorNamesError, match=r"experts\.0\.w1"):

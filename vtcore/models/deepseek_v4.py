@@ -11,6 +11,7 @@ from vtcore.models.decoder import Array, Layer, ModelConfig, Names, Step, Stored
 from vtcore.models.deepseek_v4_config import FOLDS, read_ratios, read_ropes
 from vtcore.models.fields import Fields, Json
 from vtcore.models.mixture import Mixture, each
+from vtcore.models.names import Below
 from vtcore.ops import (
     add,
     choose_entries,
@@ -50,7 +51,8 @@ class DeepseekV4(Mixture):
         **{f"index_{n}": f"attn.indexer.compressor.{p}" for n, p in FOLD.items()},
         "index_q": "attn.indexer.wq_b",
         "index_weights": "attn.indexer.weights_proj",
-        **{"router": "ffn.gate.weight", "router_bias": "ffn.gate.bias", "by_token": "ffn.gate.tid2eid"},
+        **{"router": "ffn.gate.weight", "router_bias": "ffn.gate.bias"},
+        "by_token": Stored("ffn.gate.tid2eid", Below("num_experts")),
         **each("ffn.experts.{}", ("w1", "w3", "w2")),
         **{f"shared_{n}": f"ffn.shared_experts.{s}" for n, s in (("gate", "w1"), ("up", "w3"), ("down", "w2"))},
     }

@@ -71,7 +71,22 @@ class Facing:
         return self.then(value, config) if self.then else value
 
 
-Fix = Rows | Values | Turned | Facing
+@dataclass(frozen=True)
+class Below:
+    """No fix but a check, of a table of whole numbers that point at something; the values stay as they are."""
+
+    most: str  # the config's name for how many of these there are
+
+    def __call__(self, value: Host, config: ModelConfig) -> Host:
+        if isinstance(value, Blocks) or is_outline(value) or not value.size:
+            return value
+        count, low, high = int(getattr(config, self.most)), value.min(), value.max()
+        if not 0 <= low <= high < count:
+            raise ValueError(f"it holds numbers from {low} to {high}; they must be from 0 to {count - 1}, by the config's {self.most}")
+        return value
+
+
+Fix = Rows | Values | Turned | Facing | Below
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,12 @@ class _Look:
                 self.held[t.storage] = (index, name, part)
                 self.formats[str(t.dtype)] += t.nbytes
                 self.layers[index] += t.nbytes
-        if isinstance(value, Param) and value.weight.storage in self.weights.origin:
-            if other := contradiction(name, value.weight.shape, named.config):
-                self.note([self.weights.origin[value.weight.storage]], f"the config's {other}")
-            self.biased[name].append((self.weights.origin[value.weight.storage], value.bias is not None))
+        t = value.weight if isinstance(value, Param) else value
+        if isinstance(t, Tensor) and (origin := self.weights.origin.get(t.storage)):
+            if other := contradiction(name, t.shape, named.config):
+                self.note([origin], f"the config's {other}")
+            if isinstance(value, Param):
+                self.biased[name].append((origin, value.bias is not None))
         return value
 
     def run(self, op: Op, call: Call) -> Any:

@@ -14,7 +14,8 @@ from vtcore import tensor
 from vtcore.errors import CheckpointError, TensorNamesError
 from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
-from vtcore.models.names import Fix, Host, Stored, StoredExperts, Values, outline
+from vtcore.models.fields import MOST
+from vtcore.models.names import Fix, Host, Stored, StoredExperts, Values, is_outline, outline
 from vtcore.op import Op
 from vtcore.ops import experts, experts_q8, linear, linear_q8
 from vtcore.quant.blocks import BlockFormat, Blocks, as_float32
@@ -179,6 +180,8 @@ def _usable(value: Host) -> Host:
     if isinstance(value, Blocks) or value.dtype in FLOATS or value.dtype.kind == "b":
         return value
     if value.dtype.kind in "iu":
+        if value.dtype.itemsize > 2 and not is_outline(value) and value.size and not -MOST <= value.min() <= value.max() <= MOST:
+            raise ValueError(f"it holds numbers from {value.min()} to {value.max()}; ops take those that int32 holds")
         return value.astype(np.int32)
     if value.dtype == np.float64:
         return value.astype(np.float32)
