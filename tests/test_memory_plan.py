@@ -10,7 +10,7 @@ from vtcore import available
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Cache, Paged, State
 from vtcore.kvcache.config import CacheConfig
-from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory
+from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory, sequence_pages
 from vtcore.scheduler.config import SchedulerConfig
 
 SPECS = {(i, "kv"): Paged({"k": (2, 8), "v": (2, 8)}) for i in range(3)}  # 128 bytes a token and layer
@@ -112,6 +112,15 @@ def test_pages_can_be_asked_for():
     assert plan.json()["cache"]["num_gpu_blocks_override"] == 9
     with pytest.raises(OutOfMemoryError, match="num_gpu_blocks_override 9"):
         plan_memory(NEEDS, WINDOWED, CONFIG, CacheConfig(16, num_gpu_blocks_override=9), FIXED + PAGE * 9)
+
+
+def test_the_pages_that_are_asked_for_hold_a_sequence_in_every_group_however_long_the_context_is():
+    for length in (1 << 10, 1 << 16):
+        plan = plan_memory(NEEDS, WINDOWED, replace(CONFIG, max_model_len=length), CacheConfig(16, num_gpu_blocks_override=9), "1GiB")
+        full, windowed = plan.pages.values()
+        alone = sequence_pages(WINDOWED, replace(CONFIG, max_model_len=8 * 16), CacheConfig(16))
+        assert full == 9
+        assert windowed - 1 == min(alone.values()) > 1
 
 
 @pytest.mark.feature("Memory cap with a pre-flight error instead of an OOM")

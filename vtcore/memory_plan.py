@@ -134,11 +134,19 @@ def _pages(
     """By cache group, with the page of zeros. `room`: bytes for all others together; None: no limit."""
     least, most = sequence_pages(specs, config, cache), sequence_pages(specs, config, cache, wanted=True)
     if (blocks := cache.num_gpu_blocks_override) is not None and least:
-        return {g: max(2, 1 + math.ceil(n * (blocks - 1) / max(least.values()))) for g, n in least.items()}
+        return {g: 1 + max(1, math.ceil(n * (blocks - 1) / max(least.values())), _alone(g, specs, config, cache)) for g, n in least.items()}
     more = {g: most[g] * config.max_num_seqs - n for g, n in least.items()}
     whole = sum(page[g] * n for g, n in more.items())
     spare = whole if room is None else min(whole, max(0, room - sum(page[g] * n for g, n in least.items())))
     return {g: 1 + n + (more[g] * spare // whole if whole else 0) for g, n in least.items()}
+
+
+def _alone(group: str, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig) -> int:
+    """Of the pages that num_gpu_blocks_override gives, how many in this group one sequence needs that fills them: so that it can run."""
+    pages = (cache.num_gpu_blocks_override or 1) - 1
+    tokens = min(config.max_model_len, pages * cache.block_size)
+    rule = rule_of(next(spec for spec in specs.values() if spec.group == group), cache)
+    return min(pages, rule.most(tokens, config.max_num_batched_tokens))
 
 
 def sequence_pages(specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, *, wanted: bool = False) -> dict[str, int]:
