@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes import FarMemory, far_view
 from vtcore.kvcache.below import Below
 from vtcore.kvcache.cache import Cache, Paged, State
 from vtcore.kvcache.config import CacheConfig
@@ -18,6 +19,7 @@ from vtcore.kvcache.offload.disk import DiskTier
 from vtcore.kvcache.offload.host import HostTier
 from vtcore.kvcache.offload.offload import Offload
 from vtcore.kvcache.offload.rows import Rows
+from vtcore.memory import HOST, Memory
 
 SHAPES = {"k": (1,)}
 FULL, WINDOW, CHUNK = Paged(SHAPES), Paged(SHAPES, window=6), Paged(SHAPES, chunk=8)
@@ -26,9 +28,10 @@ SIZE = 4
 
 
 class World:
-    """A manager over a real cache, whose entries are filled with what stands for the tokens before them."""
+    """A manager over a real cache, whose entries are filled with what stands for the tokens before them: on the host or elsewhere."""
 
-    def __init__(self, specs, pages: int, tiers, unit: int = SIZE) -> None:
+    def __init__(self, specs, pages: int, tiers, unit: int = SIZE, memory: Memory = HOST) -> None:
+        self.memory = memory
         groups = {s.group: s for s in specs}
         self.cache = Cache({(i, "x"): s for i, s in enumerate(specs)}, pages, SIZE)
         rows = Rows(self.cache)
@@ -60,7 +63,11 @@ class World:
         return found
 
     def _values(self, group: str):
-        return self.entries[group].numpy().reshape(-1)
+        entries = self.entries[group]
+        if self.memory is HOST:
+            return entries.numpy().reshape(-1)
+        entries.storage.at(self.memory)
+        return far_view(entries, self.memory).reshape(-1)
 
     def _check(self, name, group: str, tokens: list[int], computed: int) -> None:
         rule, values = self.kv.groups[group], self._values(group)
@@ -76,7 +83,7 @@ class World:
         for i, slot in enumerate(self.kv.slots(name, group, begin, n)):
             if slot >= 0:
                 values[slot] = mark(tokens, begin + i + 1)
-        self.entries[group].storage.written[:] = True
+        self.entries[group].storage.wrote(self.memory)
 
 
 def mark(tokens: list[int], length: int) -> float:
@@ -98,8 +105,9 @@ A, B = list(range(32)), list(range(100, 132))
 @pytest.mark.feature("KV offload to host memory")
 @pytest.mark.parametrize("specs", [[FULL], [FULL, WINDOW], [FULL, CHUNK], [RARE], [FULL, STATE], [STATE]])
 @pytest.mark.parametrize("kind", ["host", "disk"])
-def test_what_its_pool_had_no_room_for_is_found_again(tmp_path, specs, kind):
-    world = World(specs, 10, [host(100) if kind == "host" else disk(tmp_path)])
+@pytest.mark.parametrize("memory", [HOST, FarMemory()], ids=["here", "elsewhere"])
+def test_what_its_pool_had_no_room_for_is_found_again(tmp_path, specs, kind, memory):
+    world = World(specs, 10, [host(100) if kind == "host" else disk(tmp_path)], memory=memory)
     assert world.run([*A, 1]) == 0
     for i in range(4):
         assert world.run([*B[i:], 1], step=8) == 0
@@ -108,6 +116,7 @@ def test_what_its_pool_had_no_room_for_is_found_again(tmp_path, specs, kind):
     assert stats.hits > 0
     assert stats.queries >= stats.hits
     assert stats.loaded_bytes > 0
+    assert all(set(entries.storage.copies) == {memory} for entries in world.entries.values())  # nothing lies in two places
 
 
 def test_without_a_tier_it_is_not():
