@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from vtcore.errors import ArgumentError, EngineDeadError, QueueFullError, TemplateError, VtcoreError
 
@@ -18,6 +18,21 @@ TYPES = {
     500: "InternalServerError",
     503: "ServiceUnavailableError",
 }
+
+
+class Fault(BaseModel):
+    """What a client is told of an error. `code` is the HTTP status, `param` the field that it is about."""
+
+    message: str
+    type: str
+    param: str | None
+    code: int
+
+
+class Refusal(BaseModel):
+    """The body of every error."""
+
+    error: Fault
 
 
 class ApiError(Exception):

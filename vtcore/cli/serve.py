@@ -27,6 +27,8 @@ def add(commands: Any) -> None:
     group.add_argument("--metrics-prefix", choices=["vtcore", "vllm"], default="vtcore", help="of the names under /metrics")
     group.add_argument("--enable-server-dev-mode", action="store_true", help="routes that change the engine, such as /reset_prefix_cache")
     group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    group.add_argument("--log-format", choices=["text", "json"], default="text", help="json: an object a line, and a line a request")
+    group.add_argument("--otlp-traces-endpoint", metavar="URL", help="send a span a request there, by OTLP over HTTP")
     options.engine(parser)
     options.debug(parser)
     parser.set_defaults(command=main)
@@ -54,8 +56,10 @@ def main(args: argparse.Namespace) -> None:
         "origins": args.allowed_origins,
         "dev_mode": args.enable_server_dev_mode,
         "metrics_prefix": args.metrics_prefix,
+        "log_format": args.log_format,
+        "traces_endpoint": args.otlp_traces_endpoint,
     }
-    listen = Listen(args.host, args.port, args.uds, args.ssl_keyfile, args.ssl_certfile, args.log_level)
+    listen = Listen(args.host, args.port, args.uds, args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format)
     try:
         serve(process, model, config, listen)
     finally:

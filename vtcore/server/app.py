@@ -2,41 +2,58 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 
 from vtcore import __version__
-from vtcore.api.errors import ApiError, api_error, invalid
+from vtcore.api.errors import ApiError, Refusal, api_error, invalid
 from vtcore.api.service import Service
 from vtcore.errors import VtcoreError
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.server import chat_page, completions, development, status, tokens
 from vtcore.server.config import ServerConfig
 from vtcore.server.guard import Guard
+from vtcore.server.logs import AccessLog
 from vtcore.server.metered import MeteredClient
 from vtcore.server.metrics import Metrics
 from vtcore.server.remote import RemoteEngine
 from vtcore.text.tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from vtcore.server.tracing import Tracing
+
 RETRY_SECONDS = 5
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Refusal, "description": "What is wrong with the request"},
+    503: {"model": Refusal, "description": "The queue is full, or the engine is being started; Retry-After tells when to come again"},
+}
 
 
-def application(engine: RemoteEngine, checkpoint: Checkpoint, tokenizer: Tokenizer, config: ServerConfig) -> FastAPI:
+def application(
+    engine: RemoteEngine, checkpoint: Checkpoint, tokenizer: Tokenizer, config: ServerConfig, tracing: Tracing | None = None
+) -> FastAPI:
     """The routes of one model, whose engine has been started."""
-    app = FastAPI(title="vtcore", version=__version__, redoc_url=None)
+    app = FastAPI(title="vtcore", version=__version__, redoc_url=None, responses=REFUSALS)
     state = app.state
     state.config, state.engine, state.created = config, engine, status.now()
     state.metrics = Metrics(config.names[0], config.metrics_prefix)
-    state.client = MeteredClient(engine, state.metrics)
+    state.client = MeteredClient(engine, state.metrics, tracing)
     state.service = Service(state.client, checkpoint, tokenizer, config.names)
     for module in (chat_page, completions, tokens, status, *([development] if config.dev_mode else [])):
         app.include_router(module.router)
-    for kind in (ApiError, RequestValidationError, HTTPException, VtcoreError, Exception):
+    for kind in (ApiError, RequestValidationError, ValidationError, HTTPException, VtcoreError, Exception):
         app.add_exception_handler(kind, _refuse)
     app.add_middleware(Guard, config=config)
+    if tracing is not None:
+        app.add_middleware(tracing.middleware)
+    if config.log_format == "json":
+        app.add_middleware(AccessLog)
     if config.origins:
         app.add_middleware(CORSMiddleware, allow_origins=config.origins, allow_methods=["*"], allow_headers=["*"])
     return app

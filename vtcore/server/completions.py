@@ -44,6 +44,7 @@ async def responses(body: ResponsesRequest, request: Request) -> Response:
 
 
 async def _respond(request: Request, answer: Answered) -> Response:
+    request.state.answer = answer.chat if isinstance(answer, ResponsesAnswer) else answer  # for the log
     if answer.request.stream:
         told_as = named_events(answer) if isinstance(answer, ResponsesAnswer) else events(answer)
         return StreamingResponse(told_as, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})

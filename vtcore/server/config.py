@@ -19,6 +19,8 @@ class ServerConfig:
     origins: Sequence[str] = ()  # of browsers' pages that may call; ("*",): any
     dev_mode: bool = False
     metrics_prefix: str = "vtcore"
+    log_format: str = "text"
+    traces_endpoint: str | None = None  # a collector's URL
     body_limit: int = BODY_LIMIT
 
     def __post_init__(self) -> None:
@@ -28,3 +30,7 @@ class ServerConfig:
             raise ArgumentError("api_key holds an empty or non-ASCII key; a key is sent in a header, so it must be ASCII")
         if self.metrics_prefix not in ("vtcore", "vllm"):
             raise ArgumentError(f"metrics_prefix is {self.metrics_prefix!r}; it must be 'vtcore' or 'vllm'")
+        if self.traces_endpoint is not None and not self.traces_endpoint.startswith(("http://", "https://")):
+            raise ArgumentError(
+                f"otlp_traces_endpoint is {self.traces_endpoint!r:.200}; it must be a URL, as http://localhost:4318/v1/traces"
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtcore.errors import QueueFullError
 from vtcore.outputs import Delta, Logprobs
@@ -13,12 +13,15 @@ from vtcore.server.metrics import Metrics
 from vtcore.server.remote import RemoteEngine
 from vtcore.server.remote_stream import RemoteStream
 
+if TYPE_CHECKING:
+    from vtcore.server.tracing import Tracing
+
 
 class MeteredClient:
     """A client of the engine for the routes."""
 
-    def __init__(self, engine: RemoteEngine, metrics: Metrics) -> None:
-        self.engine, self.metrics, self.open = engine, metrics, 0
+    def __init__(self, engine: RemoteEngine, metrics: Metrics, tracing: Tracing | None = None) -> None:
+        self.engine, self.metrics, self.tracing, self.open = engine, metrics, tracing, 0
 
     async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> MeteredStream:
         """As RemoteEngine's."""
@@ -32,15 +35,16 @@ class MeteredClient:
         if sampling_params.max_tokens is not None:
             self.metrics.most_tokens.observe(sampling_params.max_tokens)
         self.open += 1
-        return MeteredStream(stream, self, arrived)
+        return MeteredStream(stream, self, arrived, sampling_params)
 
 
 class MeteredStream:
     """A stream that tells the metrics what comes, and how it ended."""
 
-    def __init__(self, stream: RemoteStream, client: MeteredClient, arrived: float) -> None:
+    def __init__(self, stream: RemoteStream, client: MeteredClient, arrived: float, params: SamplingParams) -> None:
         self.stream, self.client, self.metrics, self.arrived = stream, client, client.metrics, arrived
-        self.tokens, self.ended = 0, False
+        self.tokens, self.ended, self.failed = 0, False, False
+        self.span = client.tracing.begin(stream.request_id, params) if client.tracing else None
         self.times: dict[int, float] = {}  # of a sequence's last token
 
     @property
@@ -105,6 +109,7 @@ class MeteredStream:
 
     def _end(self, reason: str) -> None:
         if not self.ended:
+            self.failed = reason == "error"
             self.metrics.success.labels(self.metrics.model, reason).inc()
             self._done()
 
@@ -113,7 +118,9 @@ class MeteredStream:
         metrics.prompt_tokens.inc(len(self.prompt_token_ids))
         metrics.prompt_lengths.observe(len(self.prompt_token_ids))
         metrics.lengths.observe(self.tokens)
-        metrics.whole.observe(time.monotonic() - self.arrived)
+        metrics.whole.observe(seconds := time.monotonic() - self.arrived)
+        if self.span is not None and self.client.tracing is not None:
+            self.client.tracing.end(self.span, len(self.prompt_token_ids), self.tokens, seconds, timings, self.failed)
         if timings.first_scheduled is not None:
             metrics.queued.observe(timings.first_scheduled)
         if timings.tokens_per_second:

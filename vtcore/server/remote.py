@@ -76,6 +76,9 @@ class RemoteEngine:
         try:
             await self._say(Submit(request_id, list(prompt), _fields(sampling_params), options))
             await stream.accepted
+        except OverflowError:
+            stream.abort()
+            raise ArgumentError("a number of the request takes more than 64 bits; token ids and limits must be within them") from None
         except BaseException:
             stream.abort()
             raise
