@@ -134,6 +134,11 @@ def test_metrics_count_what_was_answered(server, ask):
     assert total() == before + 5
 
 
+def test_what_is_refused_late_leaves_nothing(server, ask):
+    ask(TEXT, {"prompt": [97, -5, 98], "truncate_prompt_tokens": 1, "echo": True}, 400)
+    assert server.held() == (0, 0, 0, 0)
+
+
 def test_what_the_cache_held_is_told(server, ask):
     body = {"prompt": "a prefix that is longer than one block of the cache, twice over, and then some", "max_tokens": 2, "temperature": 0}
     first, again = ask(TEXT, body), ask(TEXT, body)

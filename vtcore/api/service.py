@@ -53,9 +53,10 @@ class Service:
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
         prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
+        repeated = request.prompts() if request.echo else []
+        texts = [p if isinstance(p, str) else decode(p) for p in repeated]  # before anything is queued: ids may be wrong
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params, request.options())
-        texts = [p if isinstance(p, str) else decode(p) for p in request.prompts()]
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
 
     async def respond(self, request: ResponsesRequest) -> ResponsesAnswer:
