@@ -143,14 +143,15 @@ def _capped(r: Rounding, values: Array, cap: float) -> Array:
 def _paged_attention(
     r: Rounding, q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, starts: Tensor, lengths: Tensor, until: Tensor,
     scale: float, window: int, chunk: int, cap: float, sinks: Any, chosen: Any, slopes: Any,
+    k_scales: Any, v_scales: Any,
 ) -> Any:  # fmt: skip
-    if sinks is not None or chosen is not None or slopes is not None:
+    if any(x is not None for x in (sinks, chosen, slopes, k_scales, v_scales)):
         return None
     read = [t.numpy(moved=r.dispatcher.moved) for t in (q, k_pages, v_pages, table, starts, lengths, until)]
     queries, k, v, tables, begin, length, last = read
     out = np.zeros((*queries.shape[:2], v.shape[-1]), np.float32)
     for i, n in enumerate(length):
-        keys, values = gather(k, tables[i]), gather(v, tables[i])
+        keys, values = (as_float32(gather(pages, tables[i])) for pages in (k, v))
         for t in range(begin[i], begin[i + 1]):
             seen = entries(n - begin[i + 1] + t, last[t], window, chunk, None)
             out[t] = _attend(r, queries[t], keys[seen], values[seen], scale, cap)

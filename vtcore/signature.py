@@ -4,8 +4,8 @@
 
 `?` may be None; `*` after the brackets: a sequence of such arrays, or all in one with an axis more in front; `~` there: its `...`
 broadcasts with that of the others, by NumPy's rule. After the colon the kind: f (the default) float32, float16 or bfloat16; i integers; b
-bool; w float or quantised blocks. A result is float32 unless its kind is i (int32). `()` means no result.
-An axis is a name, a number, an expression of names (A+B, 2*F) or once `...` for any number of axes."""
+bool; w float or quantised blocks; c of a cache: floats, 8-bit floats or int8. A result is float32 unless its kind is i (int32). `()`
+means no result. An axis is a name, a number, an expression of names (A+B, 2*F) or once `...` for any number of axes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,15 @@ from vtcore.quant.blocks import BlockFormat
 Axes = tuple[str, ...]
 Shape = tuple[int, ...]
 FLOATS = frozenset(np.dtype(t) for t in (np.float32, np.float16, ml_dtypes.bfloat16))
-KINDS = {"f": "float32, float16 or bfloat16", "i": "an integer type", "b": "bool", "w": "a float type or quantised blocks"}
-_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\]([*~]?)(?::([fibw]))?(\??)$")
+EIGHT = frozenset(np.dtype(t) for t in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, np.int8))
+KINDS = {
+    "f": "float32, float16 or bfloat16",
+    "i": "an integer type",
+    "b": "bool",
+    "w": "a float type or quantised blocks",
+    "c": "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2 or int8",
+}
+_ARGUMENT = re.compile(r"(\w+)\[([^\]]*)\]([*~]?)(?::([fibwc]))?(\??)$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _RESULT = re.compile(r"\[([^\]]*)\](?::([fibw]))?$")
 
@@ -165,6 +172,7 @@ def _check_kind(op: str, argument: Argument, dtype: Any) -> None:
         ok = argument.kind == "w"
     else:
         ok = {"i": dtype.kind in "iu", "b": dtype.kind == "b"}.get(argument.kind, dtype in FLOATS)
+        ok = ok or (argument.kind == "c" and dtype in EIGHT)
     if not ok:
         raise OpError(f"{op}: {argument.name} is {dtype}; it must be {KINDS[argument.kind]}")
 

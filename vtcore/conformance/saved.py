@@ -24,7 +24,12 @@ from vtcore.quant.blocks import Blocks
 
 Array = np.ndarray[Any, Any]
 CALL = "call"
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)  # which .npz lacks: kept as the same bits in uint16
+BITS = {  # dtypes that .npz lacks, and the one that keeps their bits
+    np.dtype(ml_dtypes.bfloat16): "uint16",
+    np.dtype(ml_dtypes.float8_e4m3fn): "uint8",
+    np.dtype(ml_dtypes.float8_e5m2): "uint8",
+}
+NAMED = {str(dtype): dtype for dtype in BITS}
 LARGEST = 1 << 28  # bytes of a case, unpacked; and of an array, whose strides in a file could ask for any amount
 LONGEST = 1 << 20  # bytes of `call`
 PLAIN = {str(np.dtype(t)) for t in (np.float32, np.float64, np.float16, np.bool_, *"bhilqBHILQ")}  # dtypes that are kept as they are
@@ -120,7 +125,7 @@ def _packed(key: str, value: Any, arrays: dict[str, Array]) -> Any:
         return {"array": key, "format": value.dtype.name}
     if isinstance(value, np.ndarray):
         plain = np.ascontiguousarray(value).reshape(value.shape)
-        arrays[key] = plain.view(np.uint16) if value.dtype == BFLOAT16 else plain
+        arrays[key] = plain.view(BITS[value.dtype]) if value.dtype in BITS else plain
         strides = tuple(s // value.itemsize for s in value.strides)
         steps = {"steps": strides} if not value.flags.c_contiguous and apart(value.shape, strides) else {}
         return {"array": key, "dtype": str(value.dtype), **steps}
@@ -135,10 +140,11 @@ def _unpacked(node: Any, arrays: Mapping[str, Array]) -> Any:
     array = arrays[node["array"]]
     if "format" in node:
         return Blocks(array, FORMATS[node["format"]])
-    wanted = "uint16" if node["dtype"] == "bfloat16" else node["dtype"]
+    dtype = NAMED.get(str(node["dtype"]))
+    wanted = node["dtype"] if dtype is None else BITS[dtype]
     if wanted not in PLAIN or str(array.dtype) != wanted:
         raise ValueError(f"{node['array']!r} is stored as {array.dtype}; {node['dtype']!r:.40} is said")
-    values = array.view(BFLOAT16) if node["dtype"] == "bfloat16" else array
+    values = array if dtype is None else array.view(dtype)
     return _stepped(values, tuple(node["steps"])) if "steps" in node else values
 
 

@@ -16,7 +16,7 @@ from vtcore.ops.activation import (
     swiglu_oai,
     xielu,
 )
-from vtcore.ops.attention import attention, paged_attention, write_pages
+from vtcore.ops.attention import attention, paged_attention
 from vtcore.ops.compressed import compress, compressed_attention
 from vtcore.ops.elementwise import add, clamp, concat, mul, scale, sigmoid_mul, softcap
 from vtcore.ops.embedding import embedding, look_up, place
@@ -34,6 +34,7 @@ from vtcore.ops.logits import (
 )
 from vtcore.ops.mixture import experts, experts_q8
 from vtcore.ops.norm import add_rms_norm, l2_norm, layer_norm, rms_norm
+from vtcore.ops.pages import write_pages, write_pages_q8
 from vtcore.ops.recurrent import causal_conv, gated_delta
 from vtcore.ops.rope import dynamic_angles, position_growth, rope_angles, rotate
 from vtcore.ops.routing import route, route_sparse
@@ -49,5 +50,6 @@ __all__ = [
     "linear_q8", "log_softmax", "look_up", "match_level", "mix_streams", "mul", "over_bar", "paged_attention", "per_head",
     "place", "position_growth", "quick_gelu", "quick_gelu_mul", "random_sample", "relu", "relu_squared", "rms_norm",
     "rope_angles", "rotate", "route", "route_sparse", "scale", "selective_scan", "sigmoid", "sigmoid_mul", "silu", "silu_mul", "situ_mul",
-    "softcap", "softmax", "softplus", "swiglu_oai", "time_step", "top_k", "write_pages", "xielu",
+    "softcap", "softmax", "softplus", "swiglu_oai", "time_step", "top_k", "write_pages",
+    "write_pages_q8", "xielu",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Attention over paged caches (PagedAttention, Kwon and others, 2023), and the write into them.
+"""Attention over paged caches (PagedAttention, Kwon and others, 2023), and without one.
 
-A cache is [P S ...]: P pages of S entries each. A table [R n] lists the pages that each request reads, in order; a slot [T] says where a
-token writes: page * S + place, -1 for nowhere."""
+A cache is [P S ...]: P pages of S entries each, as ops/pages.py writes them. A table [R n] lists the pages that each request reads, in
+order."""
 
 from __future__ import annotations
 
@@ -12,55 +12,13 @@ import numpy as np
 
 from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, shares, wide
-from vtcore.ops.inputs import SIXTEEN, cut, extreme, ints, normal, ones, paged, sixteen, turned
+from vtcore.ops.inputs import SIXTEEN, cut, ints, normal, ones, paged, sixteen, turned
+from vtcore.ops.pages import FLOAT8, INT8
 from vtcore.ops.rules import first, inside, not_negative, rising, unless
 
-STORED = Tolerance({"float32": 0.0}, "values are copied, or rounded once to the dtype of the pages", atol=0.0)
 MIXED = Tolerance(
     {"float32": 2e-5}, "float32 scores of some tens are 1e-5 off, and so are their exponentials; then sums in another order", over="D"
 )
-
-
-def _write_samples(rng: np.random.Generator) -> Iterator[Call]:
-    slots = ints(4, -1, 9, 11, 0)
-    for dtype in (np.dtype(np.float32), *SIXTEEN):
-        yield {"pages": normal(rng, 3, 4, 2, 16).astype(dtype), "values": normal(rng, 5, 2, 16), "slots": slots}
-    yield {"pages": normal(rng, 5, 1, 33), "values": extreme(rng, 3, 33), "slots": ints(2, 2, -1)}
-    yield {"pages": normal(rng, 2, 4), "values": normal(rng, 1), "slots": ints(7)}
-    yield {"pages": normal(rng, 2, 4, 8), "values": normal(rng, 0, 8), "slots": ints()}
-    yield {"pages": normal(rng, 3, 2, 4, 16).swapaxes(1, 2), "values": cut(normal(rng, 5, 2, 16)), "slots": slots}
-    yield {"pages": normal(rng, 3, 4, 24)[..., 8:], "values": turned(normal(rng, 5, 16)), "slots": slots}
-    yield from sixteen({"pages": normal(rng, 3, 4, 16), "values": normal(rng, 5, 16), "slots": slots})
-
-
-def _write_errors() -> Iterator[tuple[Call, str]]:
-    good = {"pages": ones(3, 4, 8), "values": ones(2, 8), "slots": ints(0, 11)}
-    yield good | {"slots": ints(0, 12)}, "slots holds 12; it must be in [-1, 12)"
-    yield good | {"slots": ints(-2, 0)}, "slots holds -2"
-    yield good | {"values": ones(2, 2, 4)}, "values has shape [2, 2, 4]; the axes in place of ... must be [8]"
-    yield good | {"slots": ints(0)}, "axis T of slots"
-
-
-def _written(pages: Array, slots: Array, **_: object) -> Array | None:
-    return np.unique(slots[slots >= 0] // pages.shape[1]) if isinstance(slots, np.ndarray) else None
-
-
-@op(
-    "pages[P S ...], values[T ...], slots[T]:i -> ()",
-    samples=_write_samples,
-    errors=_write_errors,
-    tolerance=STORED,
-    check=lambda pages, slots, **_: inside("slots", slots, -1, pages.shape[0] * pages.shape[1]),
-    writes=("pages",),
-    touches={"pages": _written},
-)
-def write_pages(pages: Array, values: Array, slots: Array) -> None:
-    """pages[slot // S, slot % S] = values[t] for each token whose slot is not negative, rounded to the dtype of the pages.
-
-    pages [P S ...], changed in place; values [T ...]; slots [T] in [-1, P * S). Of a slot that is named twice the last token counts."""
-    for slot, value in zip(slots, narrow(values), strict=True):
-        if slot >= 0:
-            pages[slot // pages.shape[1], slot % pages.shape[1]] = value
 
 
 def seen_pages(table: Array, **_: object) -> Array | None:
@@ -99,9 +57,24 @@ def _paged_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield latent | {"v_pages": latent["k_pages"][..., :512]}
     yield base | {n: np.ascontiguousarray(base[n].swapaxes(1, 2)).swapaxes(1, 2) for n in ("k_pages", "v_pages")}
     yield base | {"q": base["q"] * 30}
-    for dtype in SIXTEEN:
+    for dtype in (*SIXTEEN, *FLOAT8):
         yield base | {n: base[n].astype(dtype) for n in ("k_pages", "v_pages")}
+    yield base | {"v_pages": base["v_pages"].astype(SIXTEEN[1]), "k_pages": base["k_pages"].astype(list(FLOAT8)[1]), "window": 3}
+    yield from _q8_samples(rng)
     yield from sixteen(base | {"sinks": normal(rng, 6), "slopes": normal(rng, 6)})
+
+
+def _q8_samples(rng: np.random.Generator) -> Iterator[Call]:
+    """Pages of int8 with their scales: as keys lie best for a row at a time, and for a column at a time."""
+    for heads, page, width in (((6, 2), 4, 40), ((4, 4), 5, 33), ((8, 1), 32, 16)):
+        call = paged(rng, tokens=(6, 1), lengths=(11, 20), heads=heads, width=(width, width), page=page)
+        codes = {n: rng.integers(-127, 128, call[n].shape, np.int8) for n in ("k_pages", "v_pages")}
+        scales = {n: normal(rng, *call["k_pages"].shape[:3], magnitude=1 / 99) for n in ("k_scales", "v_scales")}
+        call |= codes | scales
+        yield call
+        yield call | {"k_pages": np.ascontiguousarray(codes["k_pages"].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2), "window": 4}
+        yield call | {"chosen": np.stack([rng.permutation(6)[:3] for _ in range(7)]).astype(np.int32)}
+    yield call | {"sinks": normal(rng, 8), "slopes": normal(rng, 8), "cap": 5.0}
 
 
 def _paged_errors() -> Iterator[tuple[Call, str]]:
@@ -121,17 +94,22 @@ def _paged_errors() -> Iterator[tuple[Call, str]]:
     yield good | {"sinks": ones(2)}, "axis Hq of sinks"
     yield good | {"chosen": np.full((2, 3), 12, np.int32)}, "chosen holds 12"
     yield good | {"slopes": ones(1, 4)}, "slopes has shape [1, 4]"
+    yield good | {"k_pages": good["k_pages"].astype(INT8)}, "k_pages is int8 and k_scales is None"
+    yield good | {"v_scales": ones(*good["v_pages"].shape[:3])}, "v_pages is float32 and v_scales is given"
+    yield good | {"k_pages": good["k_pages"].astype(INT8), "k_scales": ones(2, 4, 2)}, "axis P of k_scales"
 
 
 def _paged_rules(
     q: Array, k_pages: Array, table: Array, starts: Array, lengths: Array, until: Array, window: int, chunk: int, cap: float,
-    chosen: Array | None, **_: object,
+    chosen: Array | None, v_pages: Array, k_scales: Array | None, v_scales: Array | None, **_: object,
 ) -> str | None:  # fmt: skip
     pages, heads, room = k_pages.shape[0], k_pages.shape[2], table.shape[1] * k_pages.shape[1]
     ways = (window > 0) + (chunk > 0) + (chosen is not None)
     return first(
         unless(heads > 0 and q.shape[1] % heads == 0, f"q has {q.shape[1]} heads; it must be a multiple of the {heads} of k_pages"),
         not_negative(window=window, chunk=chunk, cap=cap),
+        _scaled("k", k_pages, k_scales),
+        _scaled("v", v_pages, v_scales),
         unless(ways <= 1, "only one of window, chunk and chosen can say what a token sees"),
         rising("starts", starts, q.shape[0]),
         inside("table", table, 0, pages),
@@ -142,6 +120,12 @@ def _paged_rules(
     )
 
 
+def _scaled(name: str, pages: Array, scales: Array | None) -> str | None:
+    given = "None" if scales is None else "given"
+    wrong = f"{name}_pages is {pages.dtype} and {name}_scales is {given}; int8 is read with scales, and only int8"
+    return unless((pages.dtype == INT8) == (scales is not None), wrong)
+
+
 def _enough(starts: Array, lengths: Array) -> str | None:
     if not isinstance(starts, np.ndarray) or not isinstance(lengths, np.ndarray):
         return None
@@ -150,18 +134,19 @@ def _enough(starts: Array, lengths: Array) -> str | None:
 
 
 @op(
-    "q[T Hq D], k_pages[P S Hk D], v_pages[P S Hk Dv], table[R n]:i, starts[R+1]:i, lengths[R]:i, until[T]:i, "
-    "sinks[Hq]?, chosen[T C]:i?, slopes[Hq]? -> [T Hq Dv]",
+    "q[T Hq D], k_pages[P S Hk D]:c, v_pages[P S Hk Dv]:c, table[R n]:i, starts[R+1]:i, lengths[R]:i, until[T]:i, "
+    "sinks[Hq]?, chosen[T C]:i?, slopes[Hq]?, k_scales[P S Hk]?, v_scales[P S Hk]? -> [T Hq Dv]",
     samples=_paged_samples,
     errors=_paged_errors,
     tolerance=MIXED,
     check=_paged_rules,
-    touches={"k_pages": seen_pages, "v_pages": seen_pages},
+    touches=dict.fromkeys(("k_pages", "v_pages", "k_scales", "v_scales"), seen_pages),
 )
 def paged_attention(
     q: Array, k_pages: Array, v_pages: Array, table: Array, starts: Array, lengths: Array, until: Array, scale: float,
     window: int = 0, chunk: int = 0, cap: float = 0.0,
     sinks: Array | None = None, chosen: Array | None = None, slopes: Array | None = None,
+    k_scales: Array | None = None, v_scales: Array | None = None,
 ) -> Array:  # fmt: skip
     """softmax(scale * q K^T) V for each query over the entries that its token may see: [T Hq Dv].
 
@@ -172,11 +157,12 @@ def paged_attention(
     from the start of its own chunk; with chosen [T C] only the entries named there, each once (-1: none).
     Scores: scaled; then cap * tanh(score / cap) if a cap is given; then, with slopes [Hq], minus slope * (index - entry) (ALiBi, Press
     and others, 2021). sinks [Hq] are one more score for each head, which takes weight and gives nothing (gpt-oss, 2025).
+    Pages of 8-bit floats count as they are; pages of int8 are codes, each times its entry's and head's k_scales or v_scales [P S Hk].
     A query that sees nothing, and a row of no request, gives zeros."""
     out = np.zeros((*q.shape[:2], v_pages.shape[-1]), np.float32)
     sink = -np.inf if sinks is None else wide(sinks)[:, None]
     for r, length in enumerate(lengths):
-        keys, values = gather(k_pages, table[r]), gather(v_pages, table[r])
+        keys, values = gather(k_pages, table[r], k_scales), gather(v_pages, table[r], v_scales)
         for t in range(starts[r], starts[r + 1]):
             index = length - starts[r + 1] + t
             seen = entries(index, until[t], window, chunk, None if chosen is None else chosen[t])
@@ -187,9 +173,10 @@ def paged_attention(
     return out
 
 
-def gather(pages: Array, table: Array) -> Array:
-    """The entries of one request's pages, in order: [n * S ...]."""
-    return pages[table].reshape(-1, *pages.shape[2:])
+def gather(pages: Array, table: Array, scales: Array | None = None) -> Array:
+    """The entries of one request's pages, in order: [n * S ...]; times their scales, in float64."""
+    read = pages[table] if scales is None else wide(pages[table]) * wide(scales[table])[..., None]
+    return read.reshape(-1, *pages.shape[2:])
 
 
 def entries(index: int, until: int, window: int, chunk: int, chosen: Array | None) -> Array:

@@ -22,6 +22,7 @@ Shape = tuple[int, ...]
 AXES = 4  # of a walk, after joining; an array with more that don't join is copied first, axis by axis
 BLOCK = 1024  # elements of the last axis that one task takes
 DTYPES = ("float32", "float16", "bfloat16")
+KEPT = (*DTYPES, "float8_e4m3fn", "float8_e5m2", "int8")
 INTEGERS = ("int32", "int64")
 
 
@@ -148,6 +149,11 @@ def not_float(**tensors: Any) -> str | None:
         if t is not None and name_of(t.dtype) not in DTYPES:
             return f"{name} is {t.dtype}; the kernel reads {', '.join(DTYPES)}"
     return None
+
+
+def not_kept(**tensors: Any) -> str | None:
+    """Why the kernels can't read one of these as a cache: its dtype."""
+    return next((f"{n} is {t.dtype}; the kernel reads {', '.join(KEPT)}" for n, t in tensors.items() if name_of(t.dtype) not in KEPT), None)
 
 
 def not_integer(**tensors: Any) -> str | None:

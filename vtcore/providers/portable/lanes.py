@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from llvmlite import ir
 
 from vtcore.providers.portable.emit import Emitter
+from vtcore.providers.portable.floats import narrow, widen
 from vtcore.providers.portable.isa import Isa
-from vtcore.providers.portable.value import F32, I16, I32, I64, VOID, Operand, Type, Val, type_name, vec
+from vtcore.providers.portable.value import F32, I8, I16, I32, I64, VOID, Operand, Type, Val, type_name, vec
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}  # bytes of an element
+SIZES |= dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8"), 1)
+STORED = {1: I8, 2: I16, 4: F32}  # what a float of so many bytes is loaded as
 UNIT = 64  # elements: parts of an array that threads share begin at multiples of it
 SWAP = 12582912.0  # 1.5 * 2^23: a float of a magnitude under 2^22 added to it is rounded to an integer, ties to even
 
@@ -58,8 +61,7 @@ class Lanes(Emitter):
 
     def floats(self, address: Val, dtype: str = "float32", count: Val | None = None, lanes: int | None = None) -> Val:
         """A register of floats from memory, widened to float32; of the first `count` alone (the others are zero, and aren't touched)."""
-        element = F32 if dtype == "float32" else I16
-        return self.widen(self.some(address, vec(element, lanes or self.lanes), count), dtype)
+        return widen(self, self.some(address, vec(STORED[SIZES[dtype]], lanes or self.lanes), count), dtype)
 
     def some(self, address: Val, t: Type, count: Val | None = None) -> Val:
         """Load a vector, or the first `count` lanes of it."""
@@ -71,7 +73,7 @@ class Lanes(Emitter):
 
     def put(self, address: Val, v: Val, dtype: str = "float32", count: Val | None = None) -> None:
         """Store a register of floats, rounded to the dtype; the first `count` alone."""
-        v = self.narrow(v, dtype)
+        v = narrow(self, v, dtype)
         if count is None:
             return self.store(address, v)
         name = f"llvm.masked.store.{type_name(v.type)}.p0"
@@ -80,28 +82,14 @@ class Lanes(Emitter):
 
     def number(self, address: Val, dtype: str = "float32") -> Val:
         """One float from memory as float32."""
-        return self.widen(self.load(address, F32 if dtype == "float32" else I16), dtype)
+        return widen(self, self.load(address, STORED[SIZES[dtype]]), dtype)
 
     def put_number(self, address: Val, v: Val, dtype: str = "float32") -> None:
-        self.store(address, self.narrow(v, dtype))
+        self.store(address, narrow(self, v, dtype))
 
     def integer(self, address: Val, dtype: str = "int32") -> Val:
         """One signed integer from memory as int64."""
         return self.load(address, I64) if dtype == "int64" else self.load(address, I32).cast("sext", I64)
-
-    def widen(self, v: Val, dtype: str) -> Val:
-        """Stored bits as float32: exact."""
-        if dtype == "bfloat16":
-            return (v.cast("zext", I32) << 16).cast("bitcast", F32)
-        return self.isa.from_half(self, v) if dtype == "float16" else v
-
-    def narrow(self, v: Val, dtype: str) -> Val:
-        """float32 as the bits to store: to nearest, ties to even."""
-        if dtype == "bfloat16":
-            bits = v.cast("bitcast", I32)
-            rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-            return self.select(v.unordered(), self.lift(0x7FC0, bits.type), rounded).cast("trunc", I16)
-        return self.isa.to_half(self, v) if dtype == "float16" else v
 
     def vectors(self, n: Val) -> Iterator[tuple[Val, Val | None]]:
         """Walk over n elements by registers: (the first element's index, None), and once, for what is left, (its index, how many)."""

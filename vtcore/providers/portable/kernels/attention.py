@@ -18,6 +18,19 @@ COLUMNS = 2  # registers of a value's columns that are summed at a time
 
 
 @dataclass(frozen=True)
+class Scales:
+    """Where the scales of a head's codes lie: float32."""
+
+    begin: Val
+    page: Val
+    slot: Val
+
+    def at(self, page: Val, slot: Val) -> Val:
+        """The address of one."""
+        return self.begin + (page * self.page + slot * self.slot) * 4
+
+
+@dataclass(frozen=True)
 class Keys:
     """Where a request's keys and values lie, and how a score is made of them."""
 
@@ -37,6 +50,8 @@ class Keys:
     k_dtype: str
     v_dtype: str
     by_slot: bool  # neighbouring keys lie side by side, else a key's columns do
+    k_scales: Scales | None = None
+    v_scales: Scales | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +79,7 @@ class Attention:
         self.parts = -(-where.page // k.lanes)  # registers of a page's scores
         self.columns = -(-where.value_width // k.lanes) * k.lanes
         self.weights = k.stack(len(rows) * self.parts * k.width)
+        self.scales = k.stack(self.parts * k.width) if where.k_scales else k.lift(0)
         self.sums: Val = before.sums if before else k.stack(len(rows) * self.columns * 4)
         self.peaks, self.totals = (before.peaks, before.totals) if before else self._start()
 
@@ -91,7 +107,7 @@ class Attention:
         first, until = self._range()
         for p in k.range(first // page, (until + page) // page):
             number = self._page(p)
-            scores = self._scores(number)
+            scores = self._scaled(number, self._scores(number))
             shrink = self._weigh(self._masked(scores, p))
             low, high = k.max(first - p * page, 0), k.min(until + 1 - p * page, page)
             self._mix(number, shrink, low, high)
@@ -114,13 +130,30 @@ class Attention:
 
     def _keys(self, number: Val) -> Iterator[tuple[Val, Val]]:
         """The slots of a page, and where each one's key is."""
-        for slot in self.k.range(self.w.page):
-            yield slot, self.w.keys + (number * self.w.k_page + slot * self.w.k_slot) * SIZES[self.w.k_dtype]
+        for slot, page, place in self._places(number):
+            yield slot, self.w.keys + (page * self.w.k_page + place * self.w.k_slot) * SIZES[self.w.k_dtype]
 
-    def _values(self, number: Val, slots: tuple[Val, Val]) -> Iterator[tuple[Val, Val]]:
-        """Some slots of a page, and where each one's value is."""
-        for slot in self.k.range(*slots):
-            yield slot, self.w.values + (number * self.w.v_page + slot * self.w.v_slot) * SIZES[self.w.v_dtype]
+    def _values(self, number: Val, slots: tuple[Val, Val]) -> Iterator[tuple[Val, Val, Val | None]]:
+        """Some slots of a page, where each one's value is, and by what it is to be multiplied."""
+        w = self.w
+        for slot, page, place in self._places(number, slots):
+            scale = None if w.v_scales is None else self.k.number(w.v_scales.at(page, place))
+            yield slot, w.values + (page * w.v_page + place * w.v_slot) * SIZES[w.v_dtype], scale
+
+    def _places(self, number: Val, slots: tuple[Val, Val] | None = None) -> Iterator[tuple[Val, Val, Val]]:
+        """Some slots of a page, or all: the slot, in which page, and where in it."""
+        for slot in self.k.range(*(slots or (0, self.w.page))):
+            yield slot, number, slot
+
+    def _scaled(self, number: Val, scores: list[list[Val]]) -> list[list[Val]]:
+        """Scores of codes times the scales of their slots."""
+        k, w = self.k, self.w
+        if w.k_scales is None:
+            return scores
+        for slot, page, place in self._places(number):
+            k.put_number(self.scales + slot * 4, k.number(w.k_scales.at(page, place)))
+        scales = [k.load(self.scales + j * k.width, k.VF) for j in range(self.parts)]
+        return [[part * scale for part, scale in zip(parts, scales, strict=True)] for parts in scores]
 
     def _entries(self, p: Val) -> list[Val]:
         """The entries in the slots of a page: registers of their indices in the sequence."""
@@ -214,11 +247,12 @@ class Attention:
         k, w, size = self.k, self.w, SIZES[self.w.v_dtype]
         sums = [self.sums + (r * self.columns * 4) + column * 4 for r in range(len(self.rows))]
         totals = [[k.var(k.load(s + j * k.width, k.VF) * shrinks[r]) for j in range(len(counts))] for r, s in enumerate(sums)]
-        for slot, start in self._values(number, slots):
+        for slot, start, scale in self._values(number, slots):
             at = start + column * size
             values = [k.floats(at + j * k.lanes * size, w.v_dtype, count) for j, count in enumerate(counts)]
             for r, total in enumerate(totals):
-                x = k.splat(k.number(self._weight(r, slot)))
+                weight = k.number(self._weight(r, slot))
+                x = k.splat(weight if scale is None else weight * scale)
                 for v, t in zip(values, total, strict=True):
                     t.set(k.fma(v, x, t.get()))
         for s, total in zip(sums, totals, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vtcore.providers.portable.kernels.attention import Attention, Keys, Row
-from vtcore.providers.portable.lanes import SIZES, Lanes
+from vtcore.providers.portable.lanes import Lanes
 from vtcore.providers.portable.value import Val
 
 ALL = 0x7FFFFFFF  # no entry is behind this
@@ -27,20 +27,11 @@ class Chosen(Attention):
     def _page(self, p: Val) -> Val:
         return p
 
-    def _keys(self, number: Val) -> Iterator[tuple[Val, Val]]:
-        last = self.k.min(self.count - number * self.w.page, self.w.page)
-        for slot, page, place in self._named(number, (self.k.lift(0), last)):
-            yield slot, self.w.keys + (page * self.w.k_page + place * self.w.k_slot) * SIZES[self.w.k_dtype]
-
-    def _values(self, number: Val, slots: tuple[Val, Val]) -> Iterator[tuple[Val, Val]]:
-        for slot, page, place in self._named(number, slots):
-            yield slot, self.w.values + (page * self.w.v_page + place * self.w.v_slot) * SIZES[self.w.v_dtype]
-
-    def _named(self, part: Val, slots: tuple[Val, Val]) -> Iterator[tuple[Val, Val, Val]]:
-        """Of some choices those that name an entry, with its page and its place there."""
+    def _places(self, number: Val, slots: tuple[Val, Val] | None = None) -> Iterator[tuple[Val, Val, Val]]:
+        """Of some choices, or of all in a register, those that name an entry, with its page and its place there."""
         k = self.k
-        for slot in k.range(*slots):
-            entry = k.integer(self.chosen + (part * self.w.page + slot) * 4)
+        for slot in k.range(*(slots or (0, k.min(self.count - number * self.w.page, self.w.page)))):
+            entry = k.integer(self.chosen + (number * self.w.page + slot) * 4)
             with k.when(entry > -1):
                 yield slot, k.integer(self.w.table + entry // self.slots * 4), entry % self.slots
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from vtcore import ops
 from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import contiguous_integers, dtype_of, not_integer
+from vtcore.providers.portable.floats import widen
 from vtcore.providers.portable.formats import native
 from vtcore.providers.portable.formats.coded import layout_of
 from vtcore.providers.portable.formats.layout import GROUPS, Layout
@@ -49,7 +50,7 @@ def take_blocks(k: Lanes, table: Val, ids: Val, count: Val, rows: Val, blocks: V
         source = table + _row(k, ids, i, rows, ids_dtype) * row_bytes
         for b in k.range(blocks):
             raw = source + b * layout.nbytes
-            head = [k.widen(h, layout.head_dtype) for h in layout.head(k, raw)]
+            head = [widen(k, h, layout.head_dtype) for h in layout.head(k, raw)]
             for s in range(layout.subs):
                 how = "sext" if layout.smalls_signed else "zext"
                 small = [v.cast(how, I32).cast("sitofp", F32) for v in layout.small(k, raw, s)]

@@ -9,9 +9,9 @@ from typing import Any
 
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float
+from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float, not_kept
 from vtcore.providers.portable.jit import Static, kernel
-from vtcore.providers.portable.kernels.attention import COLUMNS, Attention, Keys, Row
+from vtcore.providers.portable.kernels.attention import COLUMNS, Attention, Keys, Row, Scales
 from vtcore.providers.portable.kernels.chosen import ALL, Chosen
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
@@ -25,22 +25,26 @@ ACCUMULATORS = {16: 24, 8: 12, 4: 8}  # registers that hold scores or sums, by f
 
 @kernel(
     "q keys values table starts lengths until sinks slopes chosen choices tokens requests pages window chunk scale:f cap:f "
-    "q_token q_head k_page k_slot k_head k_column v_page v_slot v_head -> y"
+    "q_token q_head k_page k_slot k_head k_column v_page v_slot v_head "
+    "k_scales v_scales ks_page ks_slot ks_head vs_page vs_slot vs_head -> y"
 )
 def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, lengths: Val, until: Val, sinks: Val, slopes: Val,
           chosen: Val, choices: Val, tokens: Val, requests: Val, pages: Val, window: Val, chunk: Val, scale: Val, cap: Val,
           q_token: Val, q_head: Val, k_page: Val, k_slot: Val, k_head: Val, k_column: Val, v_page: Val, v_slot: Val, v_head: Val,
-          y: Val, *, together: int, heads: int, group: int, kv_heads: int, page: int, width: int, value_width: int,
+          k_scales: Val, v_scales: Val, ks_page: Val, ks_slot: Val, ks_head: Val, vs_page: Val, vs_slot: Val, vs_head: Val, y: Val,
+          *, together: int, heads: int, group: int, kv_heads: int, page: int, width: int, value_width: int,
           k_dtype: str, v_dtype: str, by_slot: bool, capped: bool, sunk: bool, sloped: bool, picked: bool) -> None:  # fmt: skip
     """A task: `heads` query heads of `together` tokens, or of fewer where another request begins. The last tokens first: they see most."""
     parts = group // heads
 
     def attend(n: int, token: Val, part: Val, request: Val) -> None:
         kv_head, head = part // parts, part * heads
+        of_keys = Scales(k_scales + kv_head * ks_head * 4, ks_page, ks_slot) if k_dtype == "int8" else None
+        of_values = Scales(v_scales + kv_head * vs_head * 4, vs_page, vs_slot) if v_dtype == "int8" else None
         where = Keys(
             keys + kv_head * k_head * SIZES[k_dtype], values + kv_head * v_head * SIZES[v_dtype], table + request * pages * 4,
             k_page, k_slot, k_column, v_page, v_slot, scale, cap if capped else None, k.lanes if picked else page, width, value_width,
-            k_dtype, v_dtype, by_slot,
+            k_dtype, v_dtype, by_slot, of_keys, of_values,
         )  # fmt: skip
         rows = list[Row]()
         for t in range(n):
@@ -108,6 +112,7 @@ def register(p: Portable) -> None:
     def paged_attention(
         q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, starts: Tensor, lengths: Tensor, until: Tensor, scale: float,
         window: int, chunk: int, cap: float, sinks: Tensor | None, chosen: Tensor | None, slopes: Tensor | None,
+        k_scales: Tensor | None, v_scales: Tensor | None,
     ) -> Tensor:  # fmt: skip
         q = q if dtype_of(q) == "float32" and q.strides[-1] == 1 else contiguous(p, q)
         sinks, slopes = (None if x is None else float32_rows(p, x) for x in (sinks, slopes))
@@ -117,12 +122,17 @@ def register(p: Portable) -> None:
         words: list[Word] = [
             q, k_pages, v_pages, table, starts, lengths, until, sinks, slopes, chosen, 0 if chosen is None else chosen.shape[1],
             q.shape[0], lengths.shape[0], table.shape[1], window, chunk, scale, cap or 1.0,
-            *q.strides[:2], *k_pages.strides, *v_pages.strides[:3], y,
+            *q.strides[:2], *k_pages.strides, *v_pages.strides[:3], k_scales, v_scales, *_steps(k_scales), *_steps(v_scales), y,
         ]  # fmt: skip
         work = q.size * (table.shape[1] * k_pages.shape[1] if chosen is None else chosen.shape[1]) // 8
         static = statics(p.isa.lanes, q, k_pages, v_pages, chosen)
         p.launch(paged, words, work, **static, capped=cap > 0, sunk=sinks is not None, sloped=slopes is not None)
         return y
+
+
+def _steps(scales: Tensor | None) -> tuple[int, ...]:
+    """From page to page, slot to slot, head to head."""
+    return (0, 0, 0) if scales is None else scales.strides
 
 
 def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Tensor | None = None) -> dict[str, Static]:
@@ -142,7 +152,7 @@ def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Ten
 
 def declines(
     q: Tensor, k_pages: Tensor, v_pages: Tensor, table: Tensor, starts: Tensor, lengths: Tensor, until: Tensor,
-    sinks: Any, slopes: Any, chosen: Any, **_: object,
+    sinks: Any, slopes: Any, chosen: Any, k_scales: Any = None, v_scales: Any = None, **_: object,
 ) -> str | None:  # fmt: skip
     """Why the kernel won't run a call."""
     for name, t in {"table": table, "starts": starts, "lengths": lengths, "until": until, "chosen": chosen}.items():
@@ -154,4 +164,7 @@ def declines(
         return f"k_pages has strides {list(k_pages.strides)}; the kernel wants columns side by side (or slots, if they aren't chosen)"
     if v_pages.strides[3] != 1:
         return f"v_pages has strides {list(v_pages.strides)}; the kernel wants columns side by side"
-    return not_float(q=q, k_pages=k_pages, v_pages=v_pages, sinks=sinks, slopes=slopes)
+    for name, t in {"k_scales": k_scales, "v_scales": v_scales}.items():
+        if t is not None and dtype_of(t) != "float32":
+            return f"{name} is {t.dtype}; the kernel reads float32"
+    return not_kept(k_pages=k_pages, v_pages=v_pages) or not_float(q=q, sinks=sinks, slopes=slopes)
