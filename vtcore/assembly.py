@@ -65,6 +65,7 @@ class Options:
     prefix_match_unit: int | None = None
     mamba_block_size: int | None = None
     num_gpu_blocks_override: int | None = None
+    kv_cache_dtype: str = "auto"
     scheduling_policy: str = "fcfs"
     long_prefill_token_threshold: int = 0
     max_num_partial_prefills: int = 1
@@ -143,7 +144,8 @@ def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Tokenizer | No
     """Build it. Without a tokenizer prompts and outputs are token ids. Raises OutOfMemoryError with the sum where it is over the limit."""
     dtype = dtype_of(options.dtype)
     wrap = tensor.of if dtype is None else rounded_weight(dtype)
-    model = load_model(checkpoint, numerics=options.numerics, max_model_len=options.max_model_len, wrap=wrap)
+    named = {n: getattr(options, n) for n in ("numerics", "max_model_len", "kv_cache_dtype")}
+    model = load_model(checkpoint, wrap=wrap, **named)
     config, providers = scheduler_config(model, options), find_providers(options)
     try:
         return _around(checkpoint, model, config, providers, options, tokenizer, progress)

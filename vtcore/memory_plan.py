@@ -11,6 +11,7 @@ from typing import Any
 from vtcore.available import available_memory
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Key, Spec, page_bytes
+from vtcore.kvcache.codes import uncoded
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import rule_of
 from vtcore.plans import MOST_BYTES
@@ -60,6 +61,7 @@ class MemoryPlan:
     streamed: int = 0  # weights that each step reads anew; 0: all stay in memory
     offloaded: int = 0  # copies of pages outside the cache
     sequences: float = 0.0  # of max_model_len that the cache holds at once
+    saved: int = 0  # bytes that keys and values take less in 8 bits than in cache_dtype
 
     @property
     def block_size(self) -> int:
@@ -93,7 +95,8 @@ class MemoryPlan:
         blocks = self.cache.num_gpu_blocks_override
         size = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}" if blocks is None else f"num_gpu_blocks_override {blocks}"
         cache = f"{size}, block_size {self.cache.block_size}: {self.sequences:.1f} sequences of full length at once"
-        yield self.kv_cache, f"KV cache in {self.cache_dtype} ({cache})"
+        coded = f"{self.cache.kv_cache_dtype}, {gib(self.saved)} less than in {self.cache_dtype}" if self.saved else self.cache_dtype
+        yield self.kv_cache, f"KV cache in {coded} ({cache})"
         if self.offloaded:
             yield self.offloaded, "copies of its pages (kv_offloading_size)"
 
@@ -119,10 +122,12 @@ def plan_memory(
     page = page_bytes(specs, cache.block_size, needs.cache_dtype)
     pages = _pages(page, specs, config, cache, None if most is None else most - fixed - sum(page.values()))
     kv = sum(page[g] * n for g, n in pages.items())
+    plain = page_bytes({key: uncoded(spec) for key, spec in specs.items()}, cache.block_size, needs.cache_dtype)
     each = sequence_pages(specs, config, cache)
     sequences = min(((pages[g] - 1) / n for g, n in each.items()), default=float(config.max_num_seqs))
+    saved = sum(plain[g] * n for g, n in pages.items()) - kv
     parts = (needs.weights, needs.repacked, workspace, captured, kv)
-    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences)
+    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences, saved)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan

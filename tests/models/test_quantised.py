@@ -131,7 +131,10 @@ def test_compressed_tensors_in_8_bit_floats(block, tmp_path):
     about = {"quant_method": "compressed-tensors", "format": "float-quantized"}
     model = load(tmp_path / "packed", CONFIG | {"quantization_config": about}, packed | extra)
     np.testing.assert_array_equal(logits(model, PROMPT), logits(load(tmp_path / "dense", weights=dense), PROMPT))
-    assert list(model.weights.notes) == ["2 scales of activations are not read: only weights are quantised here"]
+    assert list(model.weights.notes) == [
+        "1 scales of activations are not read: only weights are quantised here",
+        "1 scales of keys and values count where kv_cache_dtype is of 8-bit floats",
+    ]
 
 
 def test_compressed_tensors_in_mxfp4(tmp_path):

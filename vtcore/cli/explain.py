@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> None:
     chosen = Options(**options.engine_arguments(args))
     with bar() as progress:
         checkpoint = open_checkpoint(resolve(args.model, progress))
-    model = load_model(checkpoint, numerics=chosen.numerics, max_model_len=chosen.max_model_len)
+    model = load_model(checkpoint, numerics=chosen.numerics, max_model_len=chosen.max_model_len, kv_cache_dtype=chosen.kv_cache_dtype)
     _print_model(checkpoint, model)
     _print_formats(checkpoint)
     providers = find_providers(chosen)

@@ -55,6 +55,7 @@ def serving(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cache and scheduler")
     for name, what in NUMBERS.items():
         group.add_argument("--" + name.replace("_", "-"), type=positive, metavar="N", help=what)
+    group.add_argument("--kv-cache-dtype", metavar="NAME", help="auto (the default), fp8, fp8_e4m3, fp8_e5m2 or int8_per_token_head")
     group.add_argument(
         "--no-enable-prefix-caching", dest="enable_prefix_caching", action="store_const", const=False, help="compute all anew"
     )
@@ -91,7 +92,7 @@ def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
     known = (
         *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
-        *("enable_prefix_caching", "prefix_caching_hash_algo", "scheduling_policy", "priority_preemption_threshold"),
+        *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "scheduling_policy", "priority_preemption_threshold"),
         *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
     )
     named = {n: getattr(args, n, None) for n in known}

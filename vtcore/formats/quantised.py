@@ -33,7 +33,8 @@ TEXT = ("text_config", "llm_config")  # of a checkpoint for several media; some 
 E4M3 = np.dtype(ml_dtypes.float8_e4m3fn)
 BLOCK = [128, 128]  # where the config doesn't say
 SCALES = ("_scale_inv", "_scale")
-ASIDE = re.compile(r"\.(input_scale|activation_scale|input_scale_ub|[kv]_scale|output_scale)$")  # of activations and of a quantised cache
+ASIDE = re.compile(r"\.(input_scale|activation_scale|input_scale_ub|k_scale|v_scale|kv_scale|output_scale)$")  # of activations and caches
+KEPT = re.compile(r"\.((k|v|kv)_scale|(k|v)_proj\.output_scale)$")
 
 
 def unpacked(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
@@ -57,7 +58,10 @@ def unpacked(checkpoint: Checkpoint) -> tuple[Checkpoint, list[str]]:
         for part in parts:
             del tensors[part]
         tensors[made.name] = made
-    notes = [f"{len(aside)} scales of activations are not read: only weights are quantised here"] if aside else []
+    kept = [n for n in aside if KEPT.search(n)]
+    others = len(aside) - len(kept)
+    notes = [f"{others} scales of activations are not read: only weights are quantised here"] if others else []
+    notes += [f"{len(kept)} scales of keys and values count where kv_cache_dtype is of 8-bit floats"] if kept else []
     return replace(checkpoint, tensors=tensors), notes
 
 

@@ -15,6 +15,7 @@ from vtcore.signature import FLOATS
 from vtcore.tensor import Tensor, zeros
 
 Shapes = Mapping[str, tuple[int, ...]]
+Array = tuple[tuple[int, ...], np.dtype[Any]]  # the shape of what is kept of one token, or of one request, and its dtype
 Key = tuple[int, str]  # a layer's number and the name under which it declared a cache
 Order = tuple[int, ...]
 Layout = Callable[[str, tuple[int, ...]], Order | None]  # (array's name, its shape) -> how its axes lie in memory, slowest first
@@ -29,6 +30,8 @@ class Paged:
     every: int = 1
     of: str = "text"  # or "encoder": then the length is that of the encoder's output
     chunk: int = 0  # a token looks at those from the last multiple of this on
+    heads: bool = False  # keys and values of heads, as paged_attention reads them: they may be kept in 8 bits
+    code: str = ""  # the dtype of 8 bits in which they are kept; none: that of the cache. int8 has scales beside it
 
     @property
     def group(self) -> str:
@@ -37,7 +40,13 @@ class Paged:
 
     def nbytes(self, page: int, dtype: Any = np.float32) -> int:
         """Bytes of one page of `page` entries."""
-        return page * sum(map(prod, self.shapes.values())) * int(np.dtype(dtype).itemsize)
+        return page * sum(prod(shape) * own.itemsize for shape, own in self.arrays(dtype).values())
+
+    def arrays(self, dtype: Any = np.float32) -> dict[str, Array]:
+        """What an entry is, by name."""
+        own = np.dtype(self.code or dtype)
+        scales = {f"{n}_scales": (s[:-1], np.dtype(np.float32)) for n, s in self.shapes.items() if own == np.int8}
+        return {n: (s, own) for n, s in self.shapes.items()} | scales
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,11 @@ class State:
 
     def nbytes(self, page: int = 1, dtype: Any = np.float32) -> int:
         """Bytes of one slot; page and dtype change nothing."""
-        return sum(map(prod, self.shapes.values())) * np.dtype(np.float32).itemsize
+        return sum(prod(shape) * own.itemsize for shape, own in self.arrays().values())
+
+    def arrays(self, dtype: Any = np.float32) -> dict[str, Array]:
+        """What a slot is, by name; dtype changes nothing."""
+        return {n: (s, np.dtype(np.float32)) for n, s in self.shapes.items()}
 
 
 Spec = Paged | State
@@ -94,8 +107,8 @@ class Cache:
     """The arrays of every (layer, name) that was declared: [pages, page, ...] if paged, [slots, ...] if a state.
 
     `pages` counts pages (or slots) for all groups, or for each by its name; number 0 is among them. `dtype` is that of paged
-    arrays. Where a provider's kernels want a page's axes in another order, `layout` says so: the tensor then has the same shape
-    over other strides. Nothing is allocated before a provider touches it."""
+    arrays whose spec names none. Where a provider's kernels want a page's axes in another order, `layout` says so: the tensor then has
+    the same shape over other strides. Nothing is allocated before a provider touches it."""
 
     def __init__(
         self,
@@ -109,7 +122,7 @@ class Cache:
         self.groups = {spec.group: spec for spec in specs.values()}
         self.pages = {g: pages if isinstance(pages, int) else pages[g] for g in self.groups}
         self._check()
-        self.arrays = {key: {n: self._zeros(spec, n, layout) for n in spec.shapes} for key, spec in specs.items()}
+        self.arrays = {key: {n: self._zeros(spec, n, *a, layout) for n, a in spec.arrays(dtype).items()} for key, spec in specs.items()}
 
     def _check(self) -> None:
         if self.dtype not in FLOATS:
@@ -119,14 +132,14 @@ class Cache:
         if few := [g for g, n in self.pages.items() if n < 2]:
             raise ArgumentError(f"cache group {few[0]!r} has {self.pages[few[0]]} pages; it must have at least 2, since page 0 stays zero")
 
-    def _zeros(self, spec: Spec, name: str, layout: Layout) -> Tensor:
+    def _zeros(self, spec: Spec, name: str, own: tuple[int, ...], dtype: np.dtype[Any], layout: Layout) -> Tensor:
         if isinstance(spec, State):
-            return zeros((self.pages[spec.group], *spec.shapes[name]))
-        shape = (self.pages[spec.group], self.page, *spec.shapes[name])
+            return zeros((self.pages[spec.group], *own))
+        shape = (self.pages[spec.group], self.page, *own)
         order = layout(name, shape) or tuple(range(len(shape)))
         if order[0] != 0 or sorted(order) != list(range(len(shape))):
             raise ArgumentError(f"layout {order} of cache array {name!r} {list(shape)} must name each axis once, and begin with 0")
-        lying = zeros(tuple(shape[a] for a in order), self.dtype)
+        lying = zeros(tuple(shape[a] for a in order), dtype)
         return lying.transpose(*(order.index(a) for a in range(len(order))))
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vtcore.errors import ArgumentError
 from vtcore.kvcache.cache import Spec, State
+from vtcore.kvcache.codes import check
 from vtcore.kvcache.hashing import ALGORITHMS
 
 STATE_BLOCKS = 8  # a state is kept every so many blocks, where nothing else is said
@@ -18,7 +19,8 @@ DEFAULT = ALGORITHMS[0]
 class CacheConfig:
     """vLLM's names. block_size: entries a page. prefix_match_unit: what is found again is a multiple of it (None: block_size).
     mamba_block_size: tokens between two states that are kept (None: 8 blocks). num_gpu_blocks_override: pages of the group that keeps
-    most, the page of zeros among them, on whatever device they are (None: what the declared workload takes)."""
+    most, the page of zeros among them, on whatever device they are (None: what the declared workload takes). kv_cache_dtype: how
+    keys and values are kept, see codes.py."""
 
     block_size: int = 32
     enable_prefix_caching: bool = True
@@ -26,6 +28,7 @@ class CacheConfig:
     prefix_match_unit: int | None = None
     mamba_block_size: int | None = None
     num_gpu_blocks_override: int | None = None
+    kv_cache_dtype: str = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.enable_prefix_caching, bool):
@@ -35,6 +38,7 @@ class CacheConfig:
             absent = value is None and name != "block_size"
             if not absent and (isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1 << 31):
                 raise ArgumentError(f"{name} is {value!r}; it must be an integer from {least} to {1 << 31}")
+        check(self.kv_cache_dtype)
         if self.prefix_caching_hash_algo not in ALGORITHMS:
             raise ArgumentError(f"prefix_caching_hash_algo is {self.prefix_caching_hash_algo!r}; choose one of {', '.join(ALGORITHMS)}")
         self._without_effect()

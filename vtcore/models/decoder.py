@@ -12,6 +12,7 @@ from vtcore.models.batch import Batch, Output, Step
 from vtcore.models.config import ModelConfig
 from vtcore.models.facts import Survey
 from vtcore.models.fields import Json
+from vtcore.models.kept import Kept, codes_of
 from vtcore.models.layer import Layer
 from vtcore.models.names import Dialect, Names, Rows, Stored, StoredExperts, Values
 from vtcore.models.network import Attach, Network
@@ -19,7 +20,7 @@ from vtcore.models.registry import architecture
 from vtcore.models.rope import HeldRope, make_rope
 from vtcore.models.weights import Param, Weights
 from vtcore.op import Array, Op
-from vtcore.ops import dynamic_angles, embedding, paged_attention, place, rope_angles, rotate, softcap, write_pages
+from vtcore.ops import dynamic_angles, embedding, paged_attention, place, rope_angles, rotate, scale, softcap
 
 
 def heads(x: Array, width: int) -> Array:
@@ -61,6 +62,7 @@ class Decoder(Network):
         survey: Survey | None = None,
     ) -> None:
         super().__init__(config, weights, dialect, attach)
+        self.kept = Kept()
         self.survey, self.streamed = survey, False  # streamed: no weight stays in memory after its layer
         self._check()
         turning = {w.config.kind: w.config for w in self.layers if w.config.rope}
@@ -91,11 +93,12 @@ class Decoder(Network):
     def caches(self, w: Layer) -> dict[str, Spec]:
         """What a layer keeps between forwards."""
         c = w.config
-        return {"kv": Paged({"k": (c.kv_heads, c.head_dim), "v": (c.kv_heads, c.head_dim)}, c.window, chunk=0 if c.window else c.chunk)}
+        shapes = dict.fromkeys(("k", "v"), (c.kv_heads, c.head_dim))
+        return {"kv": Paged(shapes, c.window, chunk=0 if c.window else c.chunk, heads=True)}
 
     def specs(self) -> dict[Key, Spec]:
         """Every layer's caches, for whoever allocates them."""
-        return {(w.index, name): spec for w in self.layers for name, spec in self.caches(w).items()}
+        return self.kept.specs({(w.index, name): spec for w in self.layers for name, spec in self.caches(w).items()})
 
     @property
     def rope_grows(self) -> int:
@@ -121,9 +124,8 @@ class Decoder(Network):
     def angles(self, r: HeldRope, b: Batch) -> Array:
         """Cosines and sines of every token's position, [T, 2, half]."""
         if r.rope.dynamic:
-            return dynamic_angles(
-                b.positions, b.starts, b.lengths if b.prompts is None else b.prompts, *r.rope.dynamic, 2 * r.frequencies.size
-            )
+            lengths = b.lengths if b.prompts is None else b.prompts
+            return dynamic_angles(b.positions, b.starts, lengths, *r.rope.dynamic, 2 * r.frequencies.size)
         axes = r.axes if len(b.positions.shape) > 1 else None  # of text alone all axes are one
         return rope_angles(b.positions, r.frequencies, r.rope.scale, axes)
 
@@ -159,16 +161,20 @@ class Decoder(Network):
 
     def attention(self, w: Layer, q: Array, k: Array, v: Array, step: Step, **extra: Any) -> Array:
         """Keep k and v, then attend over all that each token may see: [T, heads, head_dim]."""
-        kv = step.view(w)
-        write_pages(kv["k"], k, kv.group.slots)
-        write_pages(kv["v"], v, kv.group.slots)
-        return self.look(w, q, kv["k"], kv["v"], kv.group, step, **extra)
+        self.kept.write(w.index, step.view(w), k, v)
+        return self.recall(w, w, q, step, **extra)
 
-    def look(self, w: Layer, q: Array, k_pages: Array, v_pages: Array, group: Group, step: Step, **extra: Any) -> Array:
-        """Attend over what is kept already. `extra`: sinks, chosen, slopes."""
+    def recall(self, w: Layer, source: Layer, q: Array, step: Step, **extra: Any) -> Array:
+        """Attend over the keys and values that a layer keeps already."""
+        kv, (keys, values) = step.view(source), self.kept.of(source.index)
+        out = self.look(w, q, kv["k"], kv["v"], kv.group, step, keys, **codes_of(kv), **extra)
+        return out if values == 1 else scale(out, values)
+
+    def look(self, w: Layer, q: Array, k_pages: Array, v_pages: Array, group: Group, step: Step, keys: float = 1, **extra: Any) -> Array:
+        """Attend over pages. `keys` times what they hold are the keys. `extra`: sinks, chosen, slopes, k_scales, v_scales."""
         b, c = step.batch, w.config
-        until = b.until if group.until is None else group.until
-        return paged_attention(q, k_pages, v_pages, group.table, b.starts, b.lengths, until, c.scale, c.window, c.chunk, c.cap, **extra)
+        until, by = b.until if group.until is None else group.until, c.scale * keys
+        return paged_attention(q, k_pages, v_pages, group.table, b.starts, b.lengths, until, by, c.window, c.chunk, c.cap, **extra)
 
 
 __all__ = [

@@ -21,6 +21,7 @@ from vtcore.models.fields import Json
 from vtcore.models.gguf_config import architecture_name, as_hf
 from vtcore.models.gguf_names import gguf_dialect
 from vtcore.models.gguf_special import Number, numbers
+from vtcore.models.kept import kept_as
 from vtcore.models.names import Dialect, Host, Names, StoredExperts, Turned
 from vtcore.models.registry import ARCHITECTURES, GGUF_ARCHITECTURES, find
 from vtcore.models.sizes import told
@@ -56,15 +57,18 @@ def load_model(
     numerics: str = "exact",
     max_model_len: int | None = None,
     wrap: Callable[[Host], Tensor] = tensor.of,
+    kv_cache_dtype: str = "auto",
 ) -> Decoder:
     """A model whose weights are all there and of the right shapes; they are read on first use, and stay mapped and quantised.
 
     numerics: exact, or fast (8-bit activations against quantised weights). max_model_len: the longest sequence that will be served (None:
     what the checkpoint is made for); ropes that stretch choose by it. wrap: how an array becomes what ops take.
+    kv_cache_dtype: how keys and values are kept, a key of kvcache.codes.DTYPES.
 
     Raises UnknownArchitectureError, ConfigError, TensorNamesError (all missing and unread names at once), CheckpointError (shapes)."""
     if numerics not in NUMERICS:
         raise ArgumentError(f"numerics is {numerics!r}; it must be exact or fast")
+    kept = kept_as(kv_cache_dtype, checkpoint.tensors)
     checkpoint, notes = unpacked(checkpoint)
     found = identify(checkpoint, max_model_len)
     tensors: dict[str, Raw] = {**checkpoint.tensors, **found.numbers}
@@ -73,7 +77,10 @@ def load_model(
     weights.notes |= dict.fromkeys([*notes, *seen.notes])
     weights.used |= found.read | _tied_head(found, checkpoint.tensors, weights.notes)
     _refuse(checkpoint, found, seen, weights)
-    return found.cls(found.config, weights, found.dialect, survey=seen)
+    model = found.cls(found.config, weights, found.dialect, survey=seen)
+    model.kept = kept
+    model.specs()  # refuses what can't be kept so
+    return model
 
 
 def _seen(found: Loaded, weights: Standing) -> Survey:

@@ -37,8 +37,7 @@ class SharedKV(Gemma2):
         if source is None:
             k, v = self.keys_values(w, x)
             return self.output(w, x, self.attention(w, q, self.rotate(w, k, step), v, step))
-        kv = step.view(source)
-        return self.output(w, x, self.look(w, q, kv["k"], kv["v"], kv.group, step))
+        return self.output(w, x, self.recall(w, source, q, step))
 
     def keys_values(self, w: Layer, x: Array) -> tuple[Array, Array]:
         """[T, kv heads, head_dim] each, keys before the rotation; values are normalised without a weight."""

@@ -151,3 +151,32 @@ def test_stored_values_are_rounded_to_nearest_even(isa, dtype):
     run(portable(isa), ops.write_pages, pages=held, values=values, slots=slots)
     with np.errstate(over="ignore"):
         assert held.numpy().tobytes() == values.astype(np.dtype(dtype))[None].tobytes()
+
+
+@pytest.mark.parametrize("isa", NAMES)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_8_bit_floats_are_read_and_written_as_ml_dtypes_does(isa, dtype):
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    borders = every.astype(np.float32)
+    ordered = np.sort(borders[np.isfinite(borders)])
+    middles = (ordered[1:] + ordered[:-1]) / 2  # ties
+    drawn = np.random.default_rng(0).normal(0, 1, 4000)
+    values = np.concatenate([borders, middles, np.nextafter(middles, -9), np.nextafter(middles, 9), drawn]).astype(np.float32)
+    values = np.concatenate([values, np.float32([1e9, -1e9, np.inf, -np.inf, np.nan, 1e-30, -1e-45])])
+    held, slots = of(np.zeros((1, len(values)), dtype)), np.arange(len(values), dtype=np.int32)
+    run(portable(isa), ops.write_pages, pages=held, values=values, slots=slots)
+    want = np.clip(values, -ordered[-1], ordered[-1]).astype(dtype)
+    assert held.numpy().tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("isa", NAMES)
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_every_8_bit_float_is_attended_to_as_itself(isa, dtype):
+    """One entry a request: what comes out is its value."""
+    every = np.arange(256, dtype=np.uint8).view(dtype).reshape(16, 1, 1, 16)
+    one = np.ones((16, 1, 1, 16), np.float32)
+    numbers = np.arange(16, dtype=np.int32)
+    zeros, ends = np.zeros(16, np.int32), np.arange(17, dtype=np.int32)
+    call = {"table": numbers[:, None], "starts": ends, "lengths": zeros + 1, "until": zeros, "scale": 1.0}
+    got = run(portable(isa), ops.paged_attention, q=one[:, 0], k_pages=one, v_pages=every, **call)
+    np.testing.assert_array_equal(got, every.astype(np.float32)[:, 0])
