@@ -78,13 +78,14 @@ class Options:
     kv_offloading_dir: str | Path | None = None
     kv_offloading_dir_size: Size = None
     kv_events_config: Mapping[str, Any] | None = None
+    disable_cascade_attn: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_model_len", "threads"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[name]):
                 raise ArgumentError(f"{name} is {value!r}; it must be an integer from 1 to {MOST[name]}")
-        for name in ("strict", "capture"):
+        for name in ("strict", "capture", "disable_cascade_attn"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False")
         if self.numerics == "fast" and dtype_of(self.dtype) is not None:
@@ -220,12 +221,14 @@ def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> frozenset[in
 
 def find_providers(options: Options) -> list[Provider]:
     """The chain, in which whatever was asked for has an effect."""
-    providers = chain(options.providers, ProviderOptions(threads=options.threads))
+    providers = chain(options.providers, ProviderOptions(threads=options.threads, cascade=not options.disable_cascade_attn))
     names = ", ".join(p.name for p in providers)
     if names == "null":
         raise ArgumentError("provider null computes shapes and no values: no token could come of it")
     if options.threads is not None and not any("threads" in p.facts for p in providers):
         raise ArgumentError(f"threads is {options.threads}, and no provider of {names} computes with threads; leave it away")
+    if options.disable_cascade_attn and not any("cascade attention" in p.facts for p in providers):
+        raise ArgumentError(f"disable_cascade_attn has no effect: no provider of {names} has cascade attention; leave it away")
     return providers
 
 

@@ -60,6 +60,7 @@ def serving(parser: argparse.ArgumentParser) -> None:
         "--no-enable-prefix-caching", dest="enable_prefix_caching", action="store_const", const=False, help="compute all anew"
     )
     group.add_argument("--prefix-caching-hash-algo", metavar="NAME", help="sha256 (the default), sha256_cbor, xxhash or xxhash_cbor")
+    group.add_argument("--disable-cascade-attn", action="store_const", const=True, help="fetch shared pages for each request by itself")
     group.add_argument("--scheduling-policy", metavar="NAME", help="fcfs (the default), priority, lpm or dfs-weight")
     group.add_argument("--kv-offloading-size", metavar="SIZE", help="GiB, or such as 800M: copies of pages beside the cache")
     group.add_argument("--kv-offloading-policy", metavar="NAME", help="which of them goes first: lru (the default) or arc")
@@ -92,7 +93,8 @@ def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
     known = (
         *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
-        *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "scheduling_policy", "priority_preemption_threshold"),
+        *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn"),
+        *("scheduling_policy", "priority_preemption_threshold"),
         *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
     )
     named = {n: getattr(args, n, None) for n in known}

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtcore import ops
+from vtcore.assembly import Options, find_providers
 from vtcore.dispatch import Dispatcher
+from vtcore.errors import ArgumentError
 from vtcore.providers.portable.isa import available, host
 from vtcore.providers.portable.kernels import paged
 from vtcore.providers.portable.provider import Portable
@@ -20,8 +22,8 @@ PAGE, HEADS, KV_HEADS, WIDTH = 32, 6, 2, 40
 
 
 @cache
-def portable(isa: str, threads: int = 1) -> Portable:
-    p = Portable(isa, threads)
+def portable(isa: str, threads: int = 1, *, cascade: bool = True) -> Portable:
+    p = Portable(isa, threads, cascade=cascade)
     paged.register(p)
     return p
 
@@ -73,6 +75,41 @@ def test_a_row_does_not_depend_on_its_neighbours(isa, options):
         np.testing.assert_array_equal(batch.run(p, [r], **options)[0], together[r])
         np.testing.assert_array_equal(batch.run(portable(isa, 2), [r], **options)[0], together[r])
     np.testing.assert_array_equal(batch.run(p, [2, 0], **options)[1], together[0])
+
+
+@pytest.mark.feature("Cascade attention")
+@pytest.mark.parametrize("isa", available(host()))
+@pytest.mark.parametrize("options", [*OPTIONS, {"sinks": of(np.linspace(-3, 3, HEADS, dtype=np.float32))}])
+def test_rows_that_see_shared_pages_together_keep_their_bits(isa, options):
+    batch = Batch([(140, 1), (171, 1), (150, 2), (7, 1), (139, 1), (140, 1), (200, 3), (70, 1)])
+    for r in (1, 2, 4, 5, 6):
+        batch.pages[r][:4] = batch.pages[0][:4]
+    p, apart = portable(isa), portable(isa, cascade=False)
+    alone = [batch.run(apart, [r], **options)[0] for r in range(8)]
+    for which in ([0, 1, 2, 3, 4, 5, 6, 7], [6, 5, 4, 2, 1, 0], [0, 1, 2, 4, 5, 6] * 6):
+        for other in (p, portable(isa, 2), apart):
+            for got, r in zip(batch.run(other, which, **options), which, strict=True):
+                np.testing.assert_array_equal(got, alone[r])
+
+
+@pytest.mark.feature("Cascade attention")
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "bfloat16"])
+def test_shared_pages_of_any_dtype(kind):
+    batch = Batch([(140, 1), (171, 1), (150, 1), (199, 1)])
+    for r in (1, 2, 3):
+        batch.pages[r][:4] = batch.pages[0][:4]
+    batch.keys, batch.values = batch.keys.astype(kind), batch.values.astype(kind)
+    isa = available(host())[0]
+    together = batch.run(portable(isa), [0, 1, 2, 3])
+    for r in range(4):
+        np.testing.assert_array_equal(batch.run(portable(isa, cascade=False), [r])[0], together[r])
+
+
+def test_cascade_attention_can_be_turned_off():
+    assert portable(available(host())[0]).facts["cascade attention"] == "where neighbouring requests begin alike"
+    assert portable(available(host())[0], cascade=False).facts["cascade attention"] == "off"
+    with pytest.raises(ArgumentError, match="disable_cascade_attn has no effect: no provider of reference has cascade attention"):
+        find_providers(Options(providers="reference", disable_cascade_attn=True))
 
 
 @settings(max_examples=25, deadline=None)

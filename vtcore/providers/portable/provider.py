@@ -26,11 +26,13 @@ SMALL = 1 << 13  # work (about one float each, 2 us in all) below which sharing 
 class Portable(Provider):
     """Compiles a kernel when a call first needs it, and runs it on the team. One instance has one instruction set."""
 
-    def __init__(self, isa: str | Isa | None = None, threads: int | None = None, objects: ObjectCache | None = None) -> None:
+    def __init__(
+        self, isa: str | Isa | None = None, threads: int | None = None, objects: ObjectCache | None = None, *, cascade: bool = True
+    ) -> None:
         if threads is not None and threads < 1:
             raise ArgumentError(f"threads is {threads}; it must be at least 1, or None for as many as this process may use")
         chosen = isa if isinstance(isa, Isa) else choose(isa)
-        self.isa, self.jit = chosen, Jit(chosen, objects)
+        self.isa, self.jit, self.cascade = chosen, Jit(chosen, objects), cascade
         self.team = Team(self.jit, threads or usable_cpus())
         self.launcher, self.slabs = Launcher(self.team), Slabs()
         self.preparers: dict[str, Callable[[Any], None]] = {}
@@ -39,6 +41,7 @@ class Portable(Provider):
             "compiled for": f"{chosen.machine.triple}, {chosen.cpu}",
             "compiler": VERSIONS,
             "threads": str(self.team.threads),
+            "cascade attention": "where neighbouring requests begin alike" if cascade else "off",
             "kernel cache": str(self.jit.objects.directory),
         }
         super().__init__("portable", HOST, facts)
@@ -80,6 +83,6 @@ def make(options: ProviderOptions) -> Portable:
     """A portable provider. Raises ProviderUnavailableError where the wanted instruction set can't run here."""
     from vtcore.providers.portable.kernels import register_all
 
-    provider = Portable(options.isa, options.threads)
+    provider = Portable(options.isa, options.threads, cascade=options.cascade)
     register_all(provider)
     return provider

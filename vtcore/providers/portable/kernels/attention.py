@@ -80,8 +80,12 @@ class Attention:
         self.columns = -(-where.value_width // k.lanes) * k.lanes
         self.weights = k.stack(len(rows) * self.parts * k.width)
         self.scales = k.stack(self.parts * k.width) if where.k_scales else k.lift(0)
-        self.sums: Val = before.sums if before else k.stack(len(rows) * self.columns * 4)
+        self.sums: Val = before.sums if before else self._room()
         self.peaks, self.totals = (before.peaks, before.totals) if before else self._start()
+
+    def _room(self) -> Val:
+        """Memory for the rows' sums."""
+        return self.k.stack(len(self.rows) * self.columns * 4)
 
     def _start(self) -> tuple[Var, list[Var]]:
         k, peaks, totals = self.k, self.k.const(NOTHING), list[Var]()
@@ -103,14 +107,22 @@ class Attention:
 
     def walk(self) -> None:
         """See every page."""
-        k, page = self.k, self.w.page
+        for p in self.k.range(*self.pages()):
+            self.see(p)
+
+    def pages(self) -> tuple[Val, Val]:
+        """The first page of which any row may see something, and the one behind the last."""
         first, until = self._range()
-        for p in k.range(first // page, (until + page) // page):
-            number = self._page(p)
-            scores = self._scaled(number, self._scores(number))
-            shrink = self._weigh(self._masked(scores, p))
-            low, high = k.max(first - p * page, 0), k.min(until + 1 - p * page, page)
-            self._mix(number, shrink, low, high)
+        return first // self.w.page, (until + self.w.page) // self.w.page
+
+    def see(self, p: Val) -> None:
+        """See one page."""
+        k, page, (first, until) = self.k, self.w.page, self._range()
+        number = self._page(p)
+        scores = self._scaled(number, self._scores(number))
+        shrink = self._weigh(self._masked(scores, p))
+        low, high = k.max(first - p * page, 0), k.min(until + 1 - p * page, page)
+        self._mix(number, shrink, low, high)
 
     def finish(self) -> None:
         """Store the results."""

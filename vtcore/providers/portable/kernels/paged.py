@@ -12,6 +12,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable.arrays import contiguous, dtype_of, float32_rows, not_float, not_kept
 from vtcore.providers.portable.jit import Static, kernel
 from vtcore.providers.portable.kernels.attention import COLUMNS, Attention, Keys, Row, Scales
+from vtcore.providers.portable.kernels.cascade import Cascade, Seen, begin_alike
 from vtcore.providers.portable.kernels.chosen import ALL, Chosen
 from vtcore.providers.portable.lanes import SIZES, Lanes
 from vtcore.providers.portable.launch import Word
@@ -33,55 +34,89 @@ def paged(k: Lanes, q: Val, keys: Val, values: Val, table: Val, starts: Val, len
           q_token: Val, q_head: Val, k_page: Val, k_slot: Val, k_head: Val, k_column: Val, v_page: Val, v_slot: Val, v_head: Val,
           k_scales: Val, v_scales: Val, ks_page: Val, ks_slot: Val, ks_head: Val, vs_page: Val, vs_slot: Val, vs_head: Val, y: Val,
           *, together: int, heads: int, group: int, kv_heads: int, page: int, width: int, value_width: int,
-          k_dtype: str, v_dtype: str, by_slot: bool, capped: bool, sunk: bool, sloped: bool, picked: bool) -> None:  # fmt: skip
-    """A task: `heads` query heads of `together` tokens, or of fewer where another request begins. The last tokens first: they see most."""
+          k_dtype: str, v_dtype: str, by_slot: bool, capped: bool, sunk: bool, sloped: bool, picked: bool, side: int) -> None:  # fmt: skip
+    """A task: `heads` query heads of `together` tokens, or of fewer where another request begins. The last tokens first: they see most.
+
+    side: so many tokens of requests that begin with the same pages see those together (cascade.py); 0: none do."""
     parts = group // heads
 
-    def attend(n: int, token: Val, part: Val, request: Val) -> None:
+    def places(owned: list[tuple[Val, Val]], part: Val) -> tuple[Keys, list[Row]]:
         kv_head, head = part // parts, part * heads
         of_keys = Scales(k_scales + kv_head * ks_head * 4, ks_page, ks_slot) if k_dtype == "int8" else None
         of_values = Scales(v_scales + kv_head * vs_head * 4, vs_page, vs_slot) if v_dtype == "int8" else None
         where = Keys(
-            keys + kv_head * k_head * SIZES[k_dtype], values + kv_head * v_head * SIZES[v_dtype], table + request * pages * 4,
+            keys + kv_head * k_head * SIZES[k_dtype], values + kv_head * v_head * SIZES[v_dtype], table + owned[0][1] * pages * 4,
             k_page, k_slot, k_column, v_page, v_slot, scale, cap if capped else None, k.lanes if picked else page, width, value_width,
             k_dtype, v_dtype, by_slot, of_keys, of_values,
         )  # fmt: skip
         rows = list[Row]()
-        for t in range(n):
-            index = k.integer(lengths + request * 4) - k.integer(starts + request * 4 + 4) + token + t
-            whole = (_first(k, index, window, chunk), k.integer(until + (token + t) * 4), index)
+        for token, request in owned:
+            index = k.integer(lengths + request * 4) - k.integer(starts + request * 4 + 4) + token
+            whole = (_first(k, index, window, chunk), k.integer(until + token * 4), index)
             seen = (k.lift(0), k.lift(ALL), index) if picked else whole
             for g in range(heads):
-                source = q + ((token + t) * q_token + (head + g) * q_head) * 4
-                target = y + ((token + t) * (group * kv_heads) + head + g) * (value_width * 4)
+                source = q + (token * q_token + (head + g) * q_head) * 4
+                target = y + (token * (group * kv_heads) + head + g) * (value_width * 4)
                 extras = [k.number(array + (head + g) * 4) if used else None for array, used in ((sinks, sunk), (slopes, sloped))]
                 rows.append(Row(source, target, *seen, *extras))
+        return where, rows
+
+    def attend(n: int, token: Val, part: Val, request: Val) -> None:
+        where, rows = places([(token + t, request) for t in range(n)], part)
         (Chosen(k, where, rows, chosen + token * choices * 4, choices, page) if picked else Attention(k, where, rows)).run()
+
+    def nothing(token: Val, part: Val) -> None:
+        for i in k.range(heads * value_width):
+            k.put_number(y + ((token * (group * kv_heads) + part * heads) * value_width + i) * 4, k.lift(0.0, scale.type))
 
     def one(token: Val, part: Val) -> None:
         request = request_of(k, starts, requests, token)
         with k.either(request < 0) as (nobody, somebody):
             with nobody:
-                for i in k.range(heads * value_width):
-                    k.put_number(y + ((token * (group * kv_heads) + part * heads) * value_width + i) * 4, k.lift(0.0, scale.type))
+                nothing(token, part)
             with somebody:
                 attend(1, token, part, request)
 
-    groups = (tokens + together - 1) // together
-    for task in k.claim(groups * (parts * kv_heads)):
-        token, part = (groups - 1 - task // (parts * kv_heads)) * together, task % (parts * kv_heads)
+    def cascade(token: Val, part: Val, count: Val) -> None:
+        def owner(row: Val) -> Val:
+            request = request_of(k, starts, requests, row)
+            with k.when(request < 0):
+                nothing(row, part)
+            return request
+
+        seen = Seen(table, pages, until, (window < 1) & (chunk < 1), page)
+        Cascade(k, seen, lambda owned: places(owned, part), side, heads).run(token, count, owner)
+
+    def apart(token: Val, part: Val, count: Val) -> None:
         if together == 1:
-            one(token, part)
-            continue
+            return nothing(token, part)
+        for t in k.range(token, token + count):
+            one(t, part)
+        return None
+
+    step, alike = k.lift(together), k.lift(0) > 0
+    if side:
+        alike = begin_alike(k, table, requests, pages) & (tokens * (parts * kv_heads) >= k.threads * side)
+        step = k.select(alike, k.lift(side), step)
+    groups = (tokens + step - 1) // step
+    for task in k.claim(groups * (parts * kv_heads)):
+        token, part = (groups - 1 - task // (parts * kv_heads)) * step, task % (parts * kv_heads)
+        count = k.min(step, tokens - token)
         request = request_of(k, starts, requests, token)
-        last = request_of(k, starts, requests, k.min(token + (together - 1), tokens - 1))
-        whole = request.eq(last) & (request > -1) & (token + together <= tokens)
-        with k.either(whole) as (as_one, alone):
+        last = request_of(k, starts, requests, token + count - 1)
+        whole = request.eq(last) & (request > -1) & count.eq(together)
+        with k.either(whole) as (as_one, not_whole):
             with as_one:
                 attend(together, token, part, request)
-            with alone:
-                for t in k.range(token, k.min(token + together, tokens)):
-                    one(t, part)
+            with not_whole:
+                if not side:
+                    apart(token, part, count)
+                    continue
+                with k.either(alike) as (shared, each):
+                    with shared:
+                        cascade(token, part, count)
+                    with each:
+                        apart(token, part, count)
 
 
 def request_of(k: Lanes, starts: Val, requests: Val, token: Val) -> Val:
@@ -125,7 +160,7 @@ def register(p: Portable) -> None:
             *q.strides[:2], *k_pages.strides, *v_pages.strides[:3], k_scales, v_scales, *_steps(k_scales), *_steps(v_scales), y,
         ]  # fmt: skip
         work = q.size * (table.shape[1] * k_pages.shape[1] if chosen is None else chosen.shape[1]) // 8
-        static = statics(p.isa.lanes, q, k_pages, v_pages, chosen)
+        static = statics(p.isa.lanes, q, k_pages, v_pages, chosen, cascade=p.cascade)
         p.launch(paged, words, work, **static, capped=cap > 0, sunk=sinks is not None, sloped=slopes is not None)
         return y
 
@@ -135,15 +170,19 @@ def _steps(scales: Tensor | None) -> tuple[int, ...]:
     return (0, 0, 0) if scales is None else scales.strides
 
 
-def statics(lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Tensor | None = None) -> dict[str, Static]:
+def statics(
+    lanes: int, q: Tensor, k_pages: Tensor, v_pages: Tensor, chosen: Tensor | None = None, *, cascade: bool = True
+) -> dict[str, Static]:
     """What is compiled in: the shapes, and how many rows work together, which the registers for a page's scores limit."""
     (tokens, q_heads, width), (_, page, kv_heads, _) = q.shape, k_pages.shape
     group, registers = q_heads // kv_heads, -(-page // lanes) if chosen is None else 1
     most = max(1, min(lanes, ACCUMULATORS[lanes] // max(registers, COLUMNS)))
     heads = max(h for h in range(1, most + 1) if group % h == 0)
     together = min(4, most // heads) if tokens >= MANY and chosen is None else 1
+    side = together if together > 1 else most // heads
+    side = side if cascade and chosen is None and side > 1 else 0
     return {
-        "together": together, "heads": heads, "group": group, "kv_heads": kv_heads, "page": page, "width": width,
+        "side": side, "together": together, "heads": heads, "group": group, "kv_heads": kv_heads, "page": page, "width": width,
         "value_width": v_pages.shape[-1], "k_dtype": dtype_of(k_pages), "v_dtype": dtype_of(v_pages),
         "by_slot": chosen is None and k_pages.strides[1] == 1,
         "picked": chosen is not None,
