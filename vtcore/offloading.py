@@ -25,7 +25,7 @@ from vtcore.kvcache.offload.rows import Rows
 from vtcore.kvcache.offload.tier import Tier
 from vtcore.provider import Provider
 
-WITHOUT_BITS = ("threads", "kernel cache")  # facts of a provider on which no bit of a result depends
+WITHOUT_BITS = ("threads", "kernel cache", "cascade attention")  # facts of a provider on which no bit of a result depends
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vtcore.bench import machine
 from vtcore.bench.measured import FULL, QUICK, Measured
+from vtcore.bench.scenarios import SCENARIOS
 from vtcore.bench.suite import LONGEST, SECTIONS, OpTime, Suite
 from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import open_checkpoint
@@ -30,8 +32,13 @@ class Choice:
     only: tuple[str, ...] = tuple(SECTIONS)
     block_size: int | None = None
     max_num_batched_tokens: int | None = None
+    scenario: str | None = None  # in place of the sections
 
     def __post_init__(self) -> None:
+        if self.scenario is not None and self.scenario not in SCENARIOS:
+            raise ArgumentError(f"scenario is {self.scenario!r}; there is {', '.join(SCENARIOS)}")
+        if self.scenario is not None and self.only != tuple(SECTIONS):
+            raise ArgumentError("only names sections, and a scenario is measured in place of them; leave one of the two away")
         if not self.only or len(set(self.only)) < len(self.only):
             raise ArgumentError(f"only is {', '.join(self.only) or 'empty'}; name each section once, of {', '.join(SECTIONS)}")
         if unknown := [s for s in self.only if s not in SECTIONS]:
@@ -75,12 +82,19 @@ def run(choice: Choice, heard: Callable[[Measured], None] = lambda figure: None)
     with loaded(choice, length) as llm:
         suite = Suite(llm, QUICK if choice.quick else FULL, choice.model, choice.options(), lambda: loaded(choice, length, capture=False))
         figures = list[Measured]()
-        for name in SECTIONS:
-            for figure in SECTIONS[name](suite) if name in choice.only else ():
-                heard(figure)
-                figures.append(figure)
+        for figure in _figures(choice, suite):
+            heard(figure)
+            figures.append(figure)
         providers = {p.name: dict(p.facts) for p in dispatcher_of(llm.engine).providers}
         return Result(facts | {"providers": providers}, about(llm), settings(choice, suite), tuple(figures), suite.ops)
+
+
+def _figures(choice: Choice, suite: Suite) -> Iterator[Measured]:
+    if choice.scenario is not None:
+        yield from SCENARIOS[choice.scenario](partial(LLM, choice.model, **choice.keywords()), suite.effort)
+        return
+    for name in SECTIONS:
+        yield from SECTIONS[name](suite) if name in choice.only else ()
 
 
 @contextmanager

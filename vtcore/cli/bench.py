@@ -20,6 +20,7 @@ def add(commands: Any) -> None:
     for name in ("block_size", "max_num_batched_tokens"):
         parser.add_argument("--" + name.replace("_", "-"), type=options.positive, metavar="N", help=options.NUMBERS[name])
     parser.add_argument("--only", metavar="A,B", help="of prefill, decode, first-token, memory, bandwidth, overhead, ops (default: all)")
+    parser.add_argument("--scenario", metavar="NAME", help="in place of these: shared-prefix, what cascade attention gains")
     parser.add_argument("--quick", action="store_true", help="one short run of each instead of several")
     parser.add_argument("--json", action="store_true", help="print one object instead of tables")
     options.debug(parser)
@@ -37,7 +38,7 @@ def main(args: argparse.Namespace) -> None:
 
     only = SECTIONS if args.only is None else (part.strip() for part in args.only.split(","))
     sizes = args.block_size, args.max_num_batched_tokens
-    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only), *sizes)
+    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only), *sizes, args.scenario)
     with bar() as progress:
         choice = replace(choice, model=str(resolve(args.model, progress)))
     result = run(choice, lambda figure: session.note(line(figure)))
