@@ -29,8 +29,8 @@ def test_every_engine_option_reaches_the_engine():
 
 
 def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
-    given, wanted = ["--no-enable-prefix-caching"], {"enable_prefix_caching": False}
-    for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy")):
+    given, wanted = ["--no-enable-prefix-caching", "--disable-cascade-attn"], {"enable_prefix_caching": False, "disable_cascade_attn": True}
+    for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy", "kv_cache_dtype")):
         given += ["--" + name.replace("_", "-"), str(i + 1)]
         wanted[name] = i + 1 if name in options.NUMBERS else str(i + 1)
     for name in ("size", "policy", "dir", "dir_size"):
