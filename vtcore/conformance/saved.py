@@ -144,8 +144,8 @@ def _unpacked(node: Any, arrays: Mapping[str, Array]) -> Any:
     wanted = node["dtype"] if dtype is None else BITS[dtype]
     if wanted not in PLAIN or str(array.dtype) != wanted:
         raise ValueError(f"{node['array']!r} is stored as {array.dtype}; {node['dtype']!r:.40} is said")
-    values = array if dtype is None else array.view(dtype)
-    return _stepped(values, tuple(node["steps"])) if "steps" in node else values
+    values = _stepped(array, tuple(node["steps"])) if "steps" in node else array
+    return values if dtype is None else values.view(dtype)
 
 
 def _stepped(values: Array, steps: tuple[int, ...]) -> Array:

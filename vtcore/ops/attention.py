@@ -96,7 +96,9 @@ def _paged_errors() -> Iterator[tuple[Call, str]]:
     yield good | {"slopes": ones(1, 4)}, "slopes has shape [1, 4]"
     yield good | {"k_pages": good["k_pages"].astype(INT8)}, "k_pages is int8 and k_scales is None"
     yield good | {"v_scales": ones(*good["v_pages"].shape[:3])}, "v_pages is float32 and v_scales is given"
-    yield good | {"k_pages": good["k_pages"].astype(INT8), "k_scales": ones(2, 4, 2)}, "axis P of k_scales"
+    codes = good["k_pages"].astype(INT8)
+    yield good | {"k_pages": codes, "k_scales": ones(2, 4, 2)}, "axis P of k_scales"
+    yield good | {"k_pages": codes, "k_scales": ones(*codes.shape[:3]).astype(SIXTEEN[0])}, "k_scales is float16; it must be float32"
 
 
 def _paged_rules(
@@ -123,7 +125,10 @@ def _paged_rules(
 def _scaled(name: str, pages: Array, scales: Array | None) -> str | None:
     given = "None" if scales is None else "given"
     wrong = f"{name}_pages is {pages.dtype} and {name}_scales is {given}; int8 is read with scales, and only int8"
-    return unless((pages.dtype == INT8) == (scales is not None), wrong)
+    return first(
+        unless((pages.dtype == INT8) == (scales is not None), wrong),
+        unless(scales is None or scales.dtype == np.float32, f"{name}_scales is {getattr(scales, 'dtype', None)}; it must be float32"),
+    )
 
 
 def _enough(starts: Array, lengths: Array) -> str | None:
@@ -135,7 +140,7 @@ def _enough(starts: Array, lengths: Array) -> str | None:
 
 @op(
     "q[T Hq D], k_pages[P S Hk D]:c, v_pages[P S Hk Dv]:c, table[R n]:i, starts[R+1]:i, lengths[R]:i, until[T]:i, "
-    "sinks[Hq]?, chosen[T C]:i?, slopes[Hq]?, k_scales[P S Hk]?, v_scales[P S Hk]? -> [T Hq Dv]",
+    "sinks[Hq]?, chosen[T C]:i?, slopes[Hq]?, k_scales[P S Hk]:c?, v_scales[P S Hk]:c? -> [T Hq Dv]",
     samples=_paged_samples,
     errors=_paged_errors,
     tolerance=MIXED,

@@ -113,7 +113,7 @@ def _q8_errors() -> Iterator[tuple[Call, str]]:
 
 
 @op(
-    "pages[P S H D]:c, scales[P S H], values[T H D], slots[T]:i -> ()",
+    "pages[P S H D]:c, scales[P S H]:c, values[T H D], slots[T]:i -> ()",
     samples=_q8_samples,
     errors=_q8_errors,
     tolerance=STORED,
