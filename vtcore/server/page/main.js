@@ -33,7 +33,7 @@ const turn = (role, name) => {
 const scroll = (item) => item.scrollIntoView({ block: "end" });
 const near = () => log.scrollHeight - log.scrollTop - log.clientHeight < 80;
 
-const WHY = { stop: "", length: "cut at the limit of tokens", abort: "stopped" };
+const WHY = { stop: "", length: "cut at the limit of tokens", abort: "stopped", error: "broken off" };
 const figures = (usage, times, why) => {
   const cached = usage?.prompt_tokens_details?.cached_tokens;
   const speed = times.count > 1 ? (times.count - 1) / ((times.last - times.first) / 1000) : 0;
@@ -66,7 +66,8 @@ const answer = async ({ item, text }, conversation, signal) => {
       if (follow) scroll(item);
     }
   } catch (error) {
-    if (error.name !== "AbortError") throw error;
+    why = error.name === "AbortError" ? "abort" : "error";
+    if (why === "error") throw error;
   } finally {
     shown.end();
     if (whole) conversation.push({ role: "assistant", content: whole });
