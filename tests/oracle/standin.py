@@ -50,8 +50,8 @@ class Brain:
 @dataclass
 class Wrong:
     """What is the matter. short: tokens left out at the end; counted: added to the number of the prompt's tokens; shifted: added to every
-    id that /tokenize gives; raw: bytes in the place of every answer to a POST; status: of these; hang: seconds before them; trickle: a byte
-    at a time; owner: of the models."""
+    id that /tokenize gives; unsized: without a Content-Length; raw: bytes in the place of every answer to a POST; status: of these; hang:
+    seconds before them; trickle: a byte at a time; owner: of the models."""
 
     short: int = 0
     counted: int = 0
@@ -60,6 +60,7 @@ class Wrong:
     status: int = 200
     hang: bool = False
     trickle: bool = False
+    unsized: bool = False
     broken: bool = False
     owner: str | None = None
     text_only: bool = False
@@ -252,7 +253,8 @@ def _handler(s: StandIn) -> type[BaseHTTPRequestHandler]:
 
         def send(self, raw: bytes, status: int) -> None:
             self.send_response(status)
-            self.send_header("Content-Length", str(len(raw) + (100 if s.wrong.broken and self.command == "POST" else 0)))
+            if not s.wrong.unsized:
+                self.send_header("Content-Length", str(len(raw) + (100 if s.wrong.broken and self.command == "POST" else 0)))
             self.end_headers()
             if s.wrong.trickle and self.command == "POST":
                 self.trickle(raw)

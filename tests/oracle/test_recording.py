@@ -199,3 +199,11 @@ def test_a_text_needs_a_tokenizer_and_numbers_a_range(recording):
         record((recording.model, None), [Prompt("1", "hi")], RecordedEngine(recording))
     with pytest.raises(ArgumentError, match="alternatives is 1; it must be from 2"):
         record((recording.model, None), [Prompt("1", [1])], RecordedEngine(recording), alternatives=1)
+
+
+def test_a_line_of_prompts_ends_where_an_editor_says_so(tmp_path):
+    text = "one\u2028two\u0085three\x0bfour"
+    (tmp_path / "p.jsonl").write_text("\ufeff" + json.dumps({"prompt": text}, ensure_ascii=False) + '\r\n{"prompt": "b"}', encoding="utf-8")
+    assert [p.value for p in read_prompts(tmp_path / "p.jsonl")] == [text, "b"]
+    (tmp_path / "p.txt").write_text(text + "\r\n\nb\n", encoding="utf-8")
+    assert [p.value for p in read_prompts(tmp_path / "p.txt")] == [text, "b"]

@@ -102,9 +102,9 @@ def test_other_tokens_for_the_same_text_are_no_pass(recording, standin, kind):
     assert "it tokenises the prompt differently: 11 tokens instead of 11, from position 0 on" in reasons(found)
 
 
-@pytest.mark.parametrize("wrong", ["hang", "trickle"])
+@pytest.mark.parametrize("wrong", [("hang",), ("trickle",), ("trickle", "unsized")], ids="-".join)
 def test_a_server_that_is_too_slow_is_given_up(recording, standin, wrong):
-    server = standin("vllm", **{wrong: True})
+    server = standin("vllm", **dict.fromkeys(wrong, True))
     found = held(recording, server, timeout=0.4)
     assert outcomes(found) == {Outcome.NOT_COMPARED}
     assert "gave no whole answer within 0.4 s" in found.verdicts[0].reason

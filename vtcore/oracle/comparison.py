@@ -36,8 +36,7 @@ def _judged(recording: Recording, answer: Answer, engine: Engine, tolerances: To
 
 def judge(recording: Recording, answer: Answer, followed: Followed, tolerances: Tolerances) -> PromptVerdict:
     """One answer and what an engine said along it."""
-    said = _without_sampled_logprobs(answer, followed.said)
-    places = tuple(_place(recording, answer, i, s, tolerances) for i, s in enumerate(said))
+    places = tuple(_place(recording, answer, i, s, tolerances) for i, s in enumerate(followed.said))
     layers = answer.hidden is not None and followed.hidden is not None
     outcome = _outcome(places, followed)
     apart = next((p.position for p in places if p.kind.wrong), None)
@@ -100,14 +99,6 @@ def _difference(answer: Answer, i: int, said: Said) -> float | None:
     rows = zip(answer.top_ids[i].tolist(), answer.top_logprobs[i].tolist(), strict=True)
     found = [said.logprobs[t] - logprob for t, logprob in rows if t in said.logprobs and (logprob >= LIKELY or t == answer.token_ids[i])]
     return max(found, key=abs, default=None)
-
-
-def _without_sampled_logprobs(answer: Answer, said: Sequence[Said | None]) -> Sequence[Said | None]:
-    """At temperature 0 some servers call every chosen token certain: those are no log probabilities of the model."""
-    told = [(i, s) for i, s in enumerate(said) if s is not None and s.token is not None and s.logprobs]
-    certain = told and all(abs(s.logprobs.get(s.token or 0, -1.0)) < 1e-9 for _, s in told)
-    unsure = any(answer.top_logprobs[i, 0] < -1e-3 for i, _ in told)
-    return [None if s is None else Said(s.token, {}, s.text) for s in said] if certain and unsure else said
 
 
 def _first_layer(answer: Answer, got: Array | None, position: int, tolerance: float) -> FirstLayer | None:

@@ -12,6 +12,7 @@ from vtcore.oracle.choices import Open, Row, choices
 from vtcore.oracle.comparison import describe, judge
 from vtcore.oracle.followed import Engine
 from vtcore.oracle.recording import Answer, Recording
+from vtcore.oracle.reports.cleaned import shown
 from vtcore.oracle.verdict import Kind, Tolerances
 
 
@@ -48,7 +49,7 @@ class Explanation:
         spelled, margin = self.recording.spelled, self.recorded_margin
         wanted, rival = spelled(self.wanted), spelled(self.rival)
         lines = [
-            f"prompt {self.answer.name}, token {self.position} ({self.chosen_by})",
+            f"prompt {shown(self.answer.name)}, token {self.position} ({self.chosen_by})",
             f"recorded {wanted}, rival {rival}, recorded margin {'unknown' if margin is None else format(margin, '.3g')}",
             "",
             *_aligned([("choice", "likeliest", f"{wanted} above {rival}", ""), *map(self._row, self.replays)]),

@@ -55,10 +55,10 @@ class Engine(Protocol):
 
 
 def log_softmax(logits: Array) -> Array:
-    """float64 [..., V]. Raises NotComparedError where a logit is NaN."""
+    """float64 [..., V]. Raises NotComparedError where a logit is NaN or infinite, or all of a row are minus infinity."""
     wide = logits.astype(np.float64)
-    if np.isnan(wide).any():
-        raise NotComparedError("its logits are NaN: a weight is, or a kernel computes wrongly")
+    if not np.isfinite(wide.max(-1)).all():  # the largest is NaN where any is
+        raise NotComparedError("its logits are NaN or infinite: a weight is, or a kernel computes wrongly")
     shifted = wide - wide.max(-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
 

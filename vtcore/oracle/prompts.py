@@ -50,7 +50,7 @@ def read_prompts(path: Path, chat: bool = False) -> list[Prompt]:
     """The prompts of a file: .jsonl, or of any other name a line a prompt, without empty lines. `chat`: each text is what a user says.
 
     Raises ArgumentError, naming the line, for what is no prompt."""
-    lines = [(n, line) for n, line in enumerate(_text(path).splitlines(), start=1) if line.strip()]
+    lines = [(n, line) for n, line in enumerate(_text(path).split("\n"), start=1) if line.strip()]
     if not 1 <= len(lines) <= MOST:
         raise ArgumentError(f"{path} holds {len(lines)} prompts; it must hold 1 to {MOST}")
     jsonl = path.suffix in (".jsonl", ".ndjson")
@@ -64,7 +64,7 @@ def _text(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         raise ArgumentError(f"{path} has {path.stat().st_size} bytes; at most {LARGEST} are read")
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as wrong:
         raise ArgumentError(f"{path} is not UTF-8: {wrong.reason} at byte {wrong.start}") from wrong
 

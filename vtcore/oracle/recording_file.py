@@ -20,6 +20,7 @@ from vtcore.oracle.recording import LEAST_ALTERNATIVES, Answer, Array, ModelFact
 KEY, VERSION = "vtcore.recording", 1
 DTYPES = {"prompt": "int32", "tokens": "int32", "top_ids": "int32", "top_logprobs": "float32", "hidden": "float32"}
 HIGHEST = 2**31 - 1
+ROUNDED = 1e-3  # nats that rounding may put a log probability above 0, or an equal above its equal
 
 
 def write_recording(recording: Recording, path: Path) -> None:
@@ -89,12 +90,21 @@ def _tensors(recording: Recording) -> dict[str, Array]:
 
 
 def _recording(header: dict[str, Any], tensors: Mapping[str, Array]) -> Recording:
-    raw = header["model"]
-    facts = ModelFacts(**{**raw, "end_ids": tuple(map(int, raw["end_ids"]))})
+    facts = _facts(header["model"])
     answers = tuple(_answer(i, told, tensors, facts.vocab_size) for i, told in enumerate(header["answers"]))
     if not answers:
         raise ValueError("it holds no answers")
     return Recording(facts, {str(n): str(v) for n, v in header["engine"].items()}, answers, _pieces(tensors))
+
+
+def _facts(raw: Mapping[str, Any]) -> ModelFacts:
+    facts = ModelFacts(**{**raw, "end_ids": tuple(raw["end_ids"])})
+    words = (facts.name, facts.architecture, *facts.files.keys(), *facts.files.values(), facts.tokenizer or "")
+    if not all(isinstance(w, str) for w in words) or not all(type(i) is int for i in (facts.vocab_size, *facts.end_ids)):
+        raise ValueError("its model's names must be texts, and its ids whole numbers")
+    if not all(0 <= i < facts.vocab_size for i in facts.end_ids):
+        raise ValueError(f"its end tokens are {facts.end_ids}; the vocabulary has {facts.vocab_size}")
+    return facts
 
 
 def _answer(i: int, told: Mapping[str, Any], tensors: Mapping[str, Array], vocab: int) -> Answer:
@@ -110,11 +120,21 @@ def _answer(i: int, told: Mapping[str, Any], tensors: Mapping[str, Array], vocab
         raise ValueError(f"answer {i} has prompt {prompt.shape}, tokens {tokens.shape}, alternatives {top_ids.shape} {top_logprobs.shape}")
     if not np.isfinite(top_logprobs).all() or not np.array_equal(top_ids[:, 0], tokens):
         raise ValueError(f"answer {i}: its logprobs must be numbers, and each token the first of its alternatives")
+    if (top_logprobs > ROUNDED).any() or (top_logprobs[:, 1:] > top_logprobs[:, :1] + ROUNDED).any() or _twice(top_ids):
+        raise ValueError(f"answer {i}: a token's alternatives must differ from it, be no likelier, and have logprobs of 0 at most")
     hidden = parts.get("hidden")
     if hidden is not None and (hidden.ndim != 3 or hidden.shape[1] != prompt.size + n - 1):
         raise ValueError(f"{i}.hidden has shape {hidden.shape}; it must be layers, {prompt.size + n - 1} positions, width")
-    texts = (str(told["name"]), told["text"], bool(told["special"]))
+    if not isinstance(told["text"], str | None) or not isinstance(told["name"], str):
+        raise ValueError(f"answer {i}: its name and its text must be texts")
+    texts = (told["name"], told["text"], bool(told["special"]))
     return Answer(*texts, tuple(prompt.tolist()), tuple(tokens.tolist()), top_ids, top_logprobs, str(told["finish_reason"]), hidden)
+
+
+def _twice(ids: Array) -> bool:
+    """Whether an id comes up more than once in a row."""
+    ordered = np.sort(ids, -1)
+    return bool((ordered[:, 1:] == ordered[:, :-1]).any())
 
 
 def _pieces(tensors: Mapping[str, Array]) -> dict[int, bytes]:

@@ -128,6 +128,7 @@ class Comparison:
     tolerances: Tolerances
     verdicts: tuple[PromptVerdict, ...]
     notes: tuple[str, ...] = ()
+    near_ties_pass: bool = True
 
     def count(self, outcome: Outcome) -> int:
         """Prompts of this outcome."""
@@ -135,5 +136,9 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether every prompt is EXACT or NEAR_TIE."""
-        return all(v.outcome in (Outcome.EXACT, Outcome.NEAR_TIE) for v in self.verdicts)
+        """Whether every prompt is EXACT, or NEAR_TIE where those pass; one without prompts is no pass."""
+        return bool(self.verdicts) and all(self.passes(v.outcome) for v in self.verdicts)
+
+    def passes(self, outcome: Outcome) -> bool:
+        """Whether a prompt of this outcome does."""
+        return outcome is Outcome.EXACT or (outcome is Outcome.NEAR_TIE and self.near_ties_pass)

@@ -119,7 +119,7 @@ class ServerEngine:
                 problem = str(why)
             requests += 1
         how = f"continued in {requests} request{'s' * (requests != 1)}"
-        return Followed((*said, *[None] * (n - len(said))), how, problem)
+        return Followed((*_without_sampled_logprobs(answer, said), *[None] * (n - len(said))), how, problem)
 
     def _go_on(self, dialect: Dialect, answer: Answer, said: list[Said | None]) -> str | None:
         """One request from where `said` ends, up to the first token that differs. Returns what is wrong, if anything."""
@@ -128,6 +128,8 @@ class ServerEngine:
         text = self._text(dialect, answer, at, prefix)
         got = dialect.generate(Asked(prefix, text, answer.top_ids.shape[1]), wanted)
         _check_counted(got, len(prefix))
+        if got.prompt_tokens is None and not dialect.takes_ids and dialect.tokenize(text or "", answer.special) != prefix:
+            raise NotComparedError("it takes prompts as text, and says neither their tokens nor how many: it may tokenise differently")
         told = [self._said(t, answer, at + i) for i, t in enumerate(got.told[:wanted])]
         if got.finish == "stop" and len(told) < wanted and not (told and told[-1].token in self.recording.model.end_ids):
             told.append(self._end(answer, at + len(told)))
@@ -167,6 +169,14 @@ class ServerEngine:
         ends, wanted = self.recording.model.end_ids, answer.token_ids[i]
         token = wanted if wanted in ends else next((int(t) for t in answer.top_ids[i] if int(t) in ends), ends[0] if ends else None)
         return Said(token, {}, "the end of the answer")
+
+
+def _without_sampled_logprobs(answer: Answer, said: Sequence[Said | None]) -> Sequence[Said | None]:
+    """At temperature 0 some servers call every chosen token certain: those are no log probabilities of the model."""
+    told = [(i, s) for i, s in enumerate(said) if s is not None and s.token is not None and s.logprobs]
+    certain = told and all(abs(s.logprobs.get(s.token or 0, -1.0)) < 1e-9 for _, s in told)
+    unsure = any(answer.top_logprobs[i, 0] < -1e-3 for i, _ in told)
+    return [None if s is None else Said(s.token, {}, s.text) for s in said] if certain and unsure else said
 
 
 def _check_counted(got: Generated, wanted: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vtcore.oracle.reports.cleaned import shown
 from vtcore.oracle.verdict import Comparison, Outcome, PromptVerdict
 
 
@@ -18,7 +19,7 @@ def table(comparison: Comparison) -> str:
     rows = [("prompt", "verdict", "tokens", "logprobs within", "")] + [_row(v) for v in c.verdicts]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
-    return "\n".join([*head, *(f"note       {n}" for n in c.notes), "", *lines, "", summary(c)])
+    return "\n".join(map(shown, [*head, *(f"note       {n}" for n in c.notes), "", *lines, "", summary(c)]))
 
 
 def summary(comparison: Comparison) -> str:
@@ -38,6 +39,8 @@ def _row(v: PromptVerdict) -> tuple[str, str, str, str, str]:
     off = v.largest_difference
     layer = v.first_layer
     where = [v.reason] if v.reason else []
+    if off is None and v.compared:
+        where.append("the engine gave no log probabilities: tokens alone were compared")
     if layer is not None:
         where.append(f"layer {layer.layer} is the first off, at position {layer.position} by {layer.error:.2g}")
     elif v.layers_compared and v.outcome is Outcome.DIVERGED:

@@ -37,7 +37,10 @@ class Client:
     """One server. A request, its answer included, may take `timeout` seconds. Proxies of the environment are not used."""
 
     def __init__(self, url: str, timeout: float, api_key: str | None = None) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as wrong:
+            raise ArgumentError(f"engine {url!r}: {wrong}") from wrong
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ArgumentError(f"engine {url!r} is no address of a server; write it as http://HOST:PORT")
         try:
@@ -101,17 +104,22 @@ class Client:
 
 @contextlib.contextmanager
 def _deadline(sock: socket.socket, seconds: float) -> Iterator[None]:
-    """A socket's own timeout starts anew with every byte: this ends the request whatever trickles in."""
-    late = threading.Timer(max(0.0, seconds), _cut, [sock])
+    """A socket's own timeout starts anew with every byte: this ends the request whatever trickles in. Raises TimeoutError where it did,
+    since an answer of no stated length then looks whole."""
+    cut = threading.Event()
+    late = threading.Timer(max(0.0, seconds), _cut, [sock, cut])
     late.daemon = True
     late.start()
     try:
         yield
     finally:
         late.cancel()
+    if cut.is_set():
+        raise TimeoutError
 
 
-def _cut(sock: socket.socket) -> None:
+def _cut(sock: socket.socket, cut: threading.Event) -> None:
+    cut.set()
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

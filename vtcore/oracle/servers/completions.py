@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vtcore.oracle.followed import NotComparedError
@@ -16,6 +17,7 @@ from vtcore.oracle.servers.dialect import (
     ids_at,
     integer,
     item,
+    listed,
     mapping,
     number,
     rows,
@@ -48,7 +50,7 @@ class Completions:
         return Generated(self.tokens(answer), finish_of(answer), count_at(answer, "usage", "prompt_tokens"))
 
     def score(self, asked: Asked, count: int) -> Generated:
-        """The prompt's echo. The texts must be those of the ids, since some servers shift them."""
+        """The prompt's echo, of as many tokens as were recorded."""
         answer = self.complete(asked, max_tokens=1, echo=True)
         told = self.tokens(answer)
         if len(told) not in (len(asked.ids), len(asked.ids) + 1) or told[0].logprob is not None:
@@ -66,18 +68,19 @@ class Completions:
             except RefusedError as refused:
                 if asked.text is None or refused.status not in (400, 422, 500):
                     raise
-                self.takes_ids = False
         if asked.text is None:
             raise NotComparedError("it takes prompts as text only, and this one was recorded as token ids")
-        return self.client.post("/v1/completions", body | {"prompt": asked.text})
+        answer = self.client.post("/v1/completions", body | {"prompt": asked.text})
+        self.takes_ids = False  # not before: a server that fails now and then refuses neither
+        return answer
 
     def tokens(self, answer: Any) -> tuple[Told, ...]:
         """The first choice's tokens; without log probabilities none."""
-        logprobs = item(answer, "choices", 0).get("logprobs")
+        logprobs = _choice(answer).get("logprobs")
         if logprobs is None:
             raise NotComparedError("it gave no logprobs, though asked: nothing says which tokens it chose")
         texts, values = rows(logprobs, "tokens"), rows(logprobs, "token_logprobs")
-        tops = logprobs.get("top_logprobs") or [None] * len(texts)
+        tops = listed(logprobs.get("top_logprobs"), "top_logprobs") or [None] * len(texts)
         check_length(values, len(texts), "token_logprobs")
         check_length(tops, len(texts), "top_logprobs")
         return tuple(_told(text, number(v), top) for text, v, top in zip(texts, values, tops, strict=True))
@@ -119,7 +122,11 @@ class Vtcore(VLLM):
 
 def finish_of(answer: Any) -> str:
     """Why the first choice ended."""
-    return str(item(answer, "choices", 0).get("finish_reason"))
+    return str(_choice(answer).get("finish_reason"))
+
+
+def _choice(answer: Any) -> Mapping[str, Any]:
+    return mapping(item(answer, "choices", 0), "choices.0")
 
 
 def _told(text: Any, logprob: float | None, top: Any) -> Told:

@@ -26,7 +26,8 @@ def detect(client: Client, kind: str | None = None, model: str | None = None) ->
     if kind is not None and kind not in DIALECTS:
         raise ArgumentError(f"server is {kind!r}; it must be one of {', '.join(DIALECTS)}")
     listed = client.maybe("/v1/models")
-    models = [m for m in (listed.get("data") or [] if isinstance(listed, dict) else []) if isinstance(m, dict)]
+    data = listed.get("data") if isinstance(listed, dict) else None
+    models = [m for m in (data if isinstance(data, list) else []) if isinstance(m, dict)]
     name = model or _only(models)
     if kind is not None:
         return DIALECTS[kind](client, name), "as told"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from vtcore.oracle.followed import NotComparedError
 from vtcore.oracle.servers.client import Client
 
+ROUNDED, LOWEST = 1e-3, -9000.0  # a certain token's, with what rounding adds; and what stands for minus infinity (vLLM's is -9999)
 MOST_LOGPROBS = 20  # alternatives that servers give by default (vLLM's --max-logprobs)
 
 
@@ -100,6 +101,13 @@ def mapping(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
+def listed(value: Any, what: str) -> list[Any]:
+    """A list that may be left out."""
+    if value is not None and not isinstance(value, list):
+        raise NotComparedError(f"its answer has {value!r:.60} as {what}; a list is needed")
+    return value or []
+
+
 def integer(value: Any, what: str) -> int:
     """A token id or a count."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -127,7 +135,9 @@ def number(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise NotComparedError(f"its answer has {value!r:.60} as a log probability; a number is needed")
-    return float(value) if -9000 < value < 1e-3 else None
+    if value > ROUNDED:
+        raise NotComparedError(f"its answer has {value!r:.60} as a log probability; they are never above 0: these may be logits")
+    return float(value) if value > LOWEST else None
 
 
 def text_of(value: Any) -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from vtcore.oracle.followed import NotComparedError
 from vtcore.oracle.servers.client import Client
-from vtcore.oracle.servers.dialect import MOST_LOGPROBS, Asked, Generated, Told, count_at, item, number, rows, text_of
+from vtcore.oracle.servers.dialect import MOST_LOGPROBS, Asked, Generated, Told, count_at, item, listed, mapping, number, rows, text_of
 
 
 class Ollama:
@@ -44,5 +44,6 @@ class Ollama:
 
 
 def _told(entry: Any) -> Told:
-    others = tuple(Told(None, text_of(item(o, "token")), number(item(o, "logprob"))) for o in entry.get("top_logprobs") or ())
+    tops = listed(mapping(entry, "logprobs").get("top_logprobs"), "top_logprobs")
+    others = tuple(Told(None, text_of(item(o, "token")), number(item(o, "logprob"))) for o in tops)
     return Told(None, text_of(item(entry, "token")), number(item(entry, "logprob")), others)

@@ -6,7 +6,21 @@ from typing import Any
 
 from vtcore.oracle.followed import NotComparedError
 from vtcore.oracle.servers.client import Client
-from vtcore.oracle.servers.dialect import Asked, Generated, Told, best, check_length, count_at, ids_at, integer, item, number, rows, text_of
+from vtcore.oracle.servers.dialect import (
+    Asked,
+    Generated,
+    Told,
+    best,
+    check_length,
+    count_at,
+    ids_at,
+    integer,
+    item,
+    listed,
+    number,
+    rows,
+    text_of,
+)
 
 
 class SGLang:
@@ -53,9 +67,9 @@ class SGLang:
 
 
 def _told(meta: Any, side: str) -> tuple[Told, ...]:
-    own, tops = rows(meta, f"{side}_token_logprobs"), item(meta, f"{side}_top_logprobs") or []
+    own, tops = rows(meta, f"{side}_token_logprobs"), listed(item(meta, f"{side}_top_logprobs"), f"{side}_top_logprobs")
     check_length(tops, len(own), f"{side}_top_logprobs")
-    return tuple(Told(*_entry(e), tuple(Told(*_entry(o)) for o in top or ())) for e, top in zip(own, tops, strict=True))
+    return tuple(Told(*_entry(e), tuple(Told(*_entry(o)) for o in listed(t, "alternatives"))) for e, t in zip(own, tops, strict=True))
 
 
 def _entry(entry: Any) -> tuple[int, str | None, float | None]:
