@@ -1,12 +1,29 @@
 """vtcore oracle: record, compare and explain from the command line, their files and exit statuses."""
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 
 import pytest
 
 from tests.oracle.conftest import brain, engine, model, recording, standin  # noqa: F401 - fixtures of this folder too
 from vtcore.cli import main
+
+FAULT = """
+import numpy as np
+from vtcore.ops import paged_attention
+from vtcore.provider import Provider
+from vtcore.tensor import of
+
+provider = Provider("mine")
+
+
+@provider.kernel(paged_attention)
+def run(q, k_pages, v_pages, table, starts, lengths, until, scale, window=0, chunk=0, cap=0.0, sinks=None, chosen=None, slopes=None):
+    arrays = [a.numpy() for a in (q, k_pages, v_pages, table, starts, lengths, until)]
+    scale = scale * (2 if q.shape[0] == 1 else 1)
+    return of(np.asarray(paged_attention.reference(*arrays, scale, window, chunk, cap), np.float32))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +79,7 @@ def test_compare_fails_where_log_probabilities_drift(golden, capsys):
     assert compare(capsys, golden, "--engine", "vtcore", "--dtype", "bfloat16", "--arithmetic", "bfloat16")[0] == 0
 
 
-def test_a_near_tie_passes_unless_it_must_not(golden, capsys, recording, standin):  # noqa: F811 - the fixtures
+def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, recording, standin):  # noqa: F811 - the fixtures
     def twist(ids, row):
         first, second = (-row).argsort(kind="stable")[:2]
         row[[first, second]] = row[[second, first]]
@@ -72,7 +89,13 @@ def test_a_near_tie_passes_unless_it_must_not(golden, capsys, recording, standin
     near = ["--engine", server.url, "--near-tie", "100", "--logprob-tolerance", "100"]
     code, out, _ = compare(capsys, golden, *near)
     assert (code, out.splitlines()[-1]) == (0, "2 NEAR_TIE: pass")
-    assert compare(capsys, golden, *near, "--no-near-ties")[0] == 1
+    files = {form: tmp_path / form for form in ("json", "junit")}
+    code, out, _ = compare(capsys, golden, *near, "--no-near-ties", *(a for form, path in files.items() for a in (f"--{form}", str(path))))
+    assert (code, out.splitlines()[-1]) == (1, "2 NEAR_TIE: fail")
+    said = json.loads(files["json"].read_text())
+    assert (said["passed"], said["near_ties_pass"]) == (False, False)
+    suite = ET.parse(files["junit"]).find("testsuite")
+    assert [suite.get("failures"), *(case[0].tag for case in suite.findall("testcase"))] == ["2", "failure", "failure"]
 
 
 def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):  # noqa: F811 - the fixture
@@ -90,6 +113,41 @@ def test_another_model_is_noted(golden, capsys, chat_model):
     assert "the model's files are not those of the recording" in out
 
 
+def test_a_fault_of_decoding_alone_is_found_by_generating(golden, tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(FAULT)
+    wrong = ["--engine", "vtcore", "--providers", f"{tmp_path / 'mine.py'},reference"]
+    assert compare(capsys, golden, *wrong)[0] == 0
+    code, out, _ = compare(capsys, golden, *wrong, "--forcing", "continue")
+    assert (code, out.splitlines()[-1]) == (1, "2 DIVERGED: fail")
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--forcing", "continue")
+    assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
+
+
+def test_other_weights_and_another_tokenizer_under_the_recorded_name_are_noted(golden, model, tmp_path, capsys):  # noqa: F811 - the fixture
+    changed = tmp_path / "changed"
+    shutil.copytree(model, changed)
+    tokenizer = json.loads((changed / "tokenizer.json").read_text())
+    tokenizer["normalizer"] = {"type": "Replace", "pattern": {"String": "e"}, "content": "i"}
+    (changed / "tokenizer.json").write_text(json.dumps(tokenizer))
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--model", str(changed))
+    assert code == 1
+    assert "it tokenises the prompt differently" in out
+    assert "its tokenizer is another one" in out
+
+
+def test_a_prompt_that_is_too_long_is_found_before_the_first_is_answered(model, tmp_path, capsys, monkeypatch):  # noqa: F811 - the fixture
+    from vtcore.oracle.engines.vtcore import VtcoreEngine
+
+    monkeypatch.setattr(VtcoreEngine, "answer", lambda *a: pytest.fail("answered"))
+    (tmp_path / "p.txt").write_text("hi\n" + "word " * 40 + "\n")
+    arguments = ["--prompts", str(tmp_path / "p.txt"), "-o", str(tmp_path / "g"), "--max-model-len", "32"]
+    assert main(["oracle", "record", model, *arguments]) == 2
+    assert "prompt 2 word word" in capsys.readouterr().err
+    arguments[3] = str(tmp_path / "none" / "g")
+    assert main(["oracle", "record", model, *arguments]) == 2
+    assert "there is no directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -100,6 +158,12 @@ def test_another_model_is_noted(golden, capsys, chat_model):
         (["--engine", "transformers", "--numerics", "fast"], "--numerics does nothing with engine transformers"),
         (["--engine", "http://127.0.0.1:9", "--api-key-env", "VTCORE_NO_SUCH_KEY"], "which is not set in the environment"),
         (["--engine", "vtcore", "--near-tie", "-1"], "tolerance near_tie is -1.0"),
+        (["--engine", "http://127.0.0.1:9", "--block-size", "16"], "--block-size does nothing with engine a server"),
+        (["--engine", "vtcore", "--scheduling-policy", "lpm"], "--scheduling-policy has no effect here"),
+        (["--engine", "transformers", "--forcing", "continue"], "--forcing does nothing with engine transformers"),
+        (["--engine", "vtcore", "--json", "/no/such/place"], "--json /no/such/place: there is no directory /no/such"),
+        (["--engine", "vtcore", "--html", "/"], "--html /: it can't be written there"),
+        (["--engine", "vtcore", "--json", "x", "--html", "./x"], "--json, --html name one file twice"),
     ],
 )
 def test_wrong_arguments(golden, capsys, arguments, words):
@@ -131,3 +195,11 @@ def test_explain(golden, capsys):
     assert "flipped by" in out
     assert main(["oracle", "explain", golden, "--prompt", "1", "--dtype", "bfloat16"]) == 2
     assert main(["oracle", "explain", golden, "--prompt", "3"]) == 2
+    capsys.readouterr()
+    assert main(["oracle", "explain", golden, "--prompt", "1", "--strict", "--no-capture", "--block-size", "8"]) == 2
+    assert "--strict, --no-capture, --block-size does nothing" in capsys.readouterr().err
+
+
+def test_explain_replays_another_model_than_a_recording_names(golden, capsys):
+    assert main(["oracle", "explain", golden, "--prompt", "1", "--engine", golden, "--model", "/moved", "--providers", "reference"]) == 2
+    assert "the engine differs in no token" in capsys.readouterr().err

@@ -20,6 +20,12 @@ NUMBERS = {  # of the cache and the scheduler, by LLM's names
     "max_num_queued_reqs": "sequences that may wait",
     "max_num_queued_tokens": "tokens of prompts that may wait",
 }
+ENGINE = (  # what `engine` defines, by LLM's names
+    *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
+    *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn"),
+    *("scheduling_policy", "priority_preemption_threshold"),
+    *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
+)
 ORDERS = (  # these choose among several requests
     *("scheduling_policy", "priority_preemption_threshold", "long_prefill_token_threshold"),
     *("max_num_partial_prefills", "max_long_partial_prefills", "max_num_queued_reqs", "max_num_queued_tokens"),
@@ -91,13 +97,7 @@ def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
 
 def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
-    known = (
-        *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
-        *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn"),
-        *("scheduling_policy", "priority_preemption_threshold"),
-        *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
-    )
-    named = {n: getattr(args, n, None) for n in known}
+    named = {n: getattr(args, n, None) for n in ENGINE}
     return {n: v for n, v in named.items() if v is not None}
 
 

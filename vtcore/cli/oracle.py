@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("server")
     group.add_argument("--server", metavar="KIND", help="vllm, vtcore, sglang, llama.cpp, llama-cpp-python, ollama or openai")
     group.add_argument("--served-model", metavar="NAME", help="of several that it serves")
-    group.add_argument("--forcing", choices=["auto", "score", "continue"], help="auto: score where the server can, else continue")
+    group.add_argument("--forcing", choices=["auto", "score", "continue"], help="auto: score where the engine can, else continue")
     group.add_argument("--max-requests", type=options.positive, metavar="N", help="for one prompt when continuing (default 16)")
     group.add_argument("--timeout", type=options.number, metavar="S", help="seconds for one request (default 60)")
     group.add_argument("--api-key-env", metavar="NAME", help="the environment variable that holds the key")
@@ -98,6 +99,7 @@ def record(args: argparse.Namespace) -> None:
     from vtcore.oracle.record import record as recorded
     from vtcore.oracle.recording_file import write_recording
 
+    _writable({"output": args.output})
     if args.engine == "transformers":
         _refuse(args, args.engine, ("hidden_states",))
     prompts = read_prompts(args.prompts, args.chat)
@@ -115,21 +117,24 @@ def record(args: argparse.Namespace) -> None:
 
 def compare(args: argparse.Namespace) -> int:
     """Hold an engine against recorded answers, token by token. Exit status 0 if every prompt is EXACT or NEAR_TIE, else 1."""
+    from dataclasses import replace
+
     from vtcore.oracle.comparison import compare as compared
     from vtcore.oracle.recording_file import read_recording
     from vtcore.oracle.reports.table import table
-    from vtcore.oracle.verdict import Outcome
 
+    _writable({"json": args.json, "junit": args.junit, "html": args.html})
     recording, limits = read_recording(args.recording), _tolerances(args)
     engine = _engine(args, recording)
     try:
-        notes = _notes(args, recording)
+        notes = _notes(args, recording, engine)
         found = compared(recording, engine, limits, name=args.recording.name, arithmetic=_arithmetic(args), notes=notes)
     finally:
         engine.close()
-    _write(args, found)
+    found = replace(found, near_ties_pass=not args.no_near_ties)
     print(table(found))
-    return 0 if found.passed and not (args.no_near_ties and found.count(Outcome.NEAR_TIE)) else 1
+    _write(args, found)
+    return 0 if found.passed else 1
 
 
 def explain(args: argparse.Namespace) -> None:
@@ -142,10 +147,11 @@ def explain(args: argparse.Namespace) -> None:
 
     recording = read_recording(args.recording)
     if args.engine is None:
-        _refuse(args, "vtcore, which replays every choice", (*_SERVER_OPTIONS, "numerics", "dtype"))
-    kept = {n: getattr(args, n) for n in ("providers", "threads", "memory_limit", "max_model_len") if getattr(args, n) is not None}
+        unused = (n for n in options.ENGINE if n not in _REPLAY)
+        _refuse(args, "vtcore, which replays every choice", (*_SERVER_OPTIONS, *unused))
+    kept = {n: getattr(args, n) for n in _REPLAY if n != "model" and getattr(args, n) is not None}
     replay = opener(args.model or recording.model.name, **kept)
-    with nullcontext() if args.engine is None else closing(_engine(args, recording)) as engine:
+    with nullcontext() if args.engine is None else closing(_engine(args, recording, _REPLAY)) as engine:
         print(explained(recording, args.prompt, replay, position=args.position, engine=engine))
 
 
@@ -162,13 +168,14 @@ def _tolerances(args: argparse.Namespace) -> Tolerances:
     return replace(ARITHMETIC[_arithmetic(args)], **{n: v for n, v in given.items() if v is not None})
 
 
-def _notes(args: argparse.Namespace, recording: Recording) -> list[str]:
+def _notes(args: argparse.Namespace, recording: Recording, engine: Engine) -> list[str]:
     """What may explain differences: the model's files are other ones."""
-    if args.model is None or _is_url(args.engine):
-        return []
+    from vtcore.oracle.engines.recording import RecordedEngine
     from vtcore.oracle.record import facts_of
 
-    facts, _ = facts_of(args.model)
+    if _is_url(args.engine):
+        return []
+    facts = engine.recording.model if isinstance(engine, RecordedEngine) else facts_of(args.model or recording.model.name)[0]
     notes = [] if facts.files == recording.model.files else ["the model's files are not those of the recording"]
     return notes + (["its tokenizer is another one"] if facts.tokenizer != recording.model.tokenizer else [])
 
@@ -183,46 +190,73 @@ def _write(args: argparse.Namespace, found: Comparison) -> None:
             path.write_text(form(found), encoding="utf-8")
 
 
+def _writable(paths: Mapping[str, Path | None]) -> None:
+    """Refuse files that can't be written before anything is computed for them."""
+    from vtcore.errors import ArgumentError
+
+    given = {n: p for n, p in paths.items() if p is not None}
+    for name, path in given.items():
+        if not path.parent.is_dir():
+            raise ArgumentError(f"--{name} {path}: there is no directory {path.parent}")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ArgumentError(f"--{name} {path}: it can't be written there; name a file in a directory that you may write to")
+    if len({p.absolute() for p in given.values()}) < len(given):
+        raise ArgumentError(f"{', '.join('--' + n for n in given)} name one file twice; give each a file of its own")
+
+
 def _is_url(engine: str) -> bool:
     return engine.startswith(("http://", "https://"))
 
 
-def _engine(args: argparse.Namespace, recording: Recording) -> Engine:
+def _engine(args: argparse.Namespace, recording: Recording, used: Sequence[str] = ()) -> Engine:
+    """`used`: options that have an effect whatever the engine is."""
     from vtcore.errors import ArgumentError
 
+    unused = tuple(n for n in (*options.ENGINE, "model") if n not in used)
     if _is_url(args.engine):
-        _refuse(args, "a server", (*_ENGINE_OPTIONS, "model"))
+        _refuse(args, "a server", unused)
         return _server(args, recording)
-    _refuse(args, args.engine, _SERVER_OPTIONS)
+    _refuse(args, args.engine, tuple(n for n in _SERVER_OPTIONS if n != "forcing" or args.engine != "vtcore"))
     if args.engine in ("vtcore", "transformers"):
-        hidden = any(a.hidden is not None for a in recording.answers)
-        return _loaded(args, args.engine, args.model or recording.model.name, recording.model.end_ids, hidden=hidden)
+        decode = args.forcing == "continue"
+        hidden = any(a.hidden is not None for a in recording.answers) and not decode
+        return _loaded(
+            args, args.engine, args.model or recording.model.name, recording.model.end_ids, hidden=hidden, decode=decode, used=used
+        )
     if not Path(args.engine).is_file():
         raise ArgumentError(f"engine is {args.engine!r}; it must be {ENGINES}")
     from vtcore.oracle.engines.recording import RecordedEngine
     from vtcore.oracle.recording_file import read_recording
 
-    _refuse(args, "a recording", (*_ENGINE_OPTIONS, "model"))
+    _refuse(args, "a recording", unused)
     return RecordedEngine(read_recording(Path(args.engine)))
 
 
 def _loaded(
-    args: argparse.Namespace, engine: str, model: str, end_ids: tuple[int, ...], *, hidden: bool
+    args: argparse.Namespace,
+    engine: str,
+    model: str,
+    end_ids: tuple[int, ...],
+    *,
+    hidden: bool,
+    decode: bool = False,
+    used: Sequence[str] = (),
 ) -> VtcoreEngine | TransformersEngine:
     """vtcore or transformers, with a model."""
     if engine == "transformers":
         from vtcore.oracle.engines.transformers import TransformersEngine
 
-        _refuse(args, engine, tuple(n for n in _ENGINE_OPTIONS if n not in ("dtype", "threads")))
+        _refuse(args, engine, tuple(n for n in options.ENGINE if n not in ("dtype", "threads", *used)))
         return TransformersEngine(model, dtype=args.dtype or "float32", threads=args.threads, end_ids=end_ids)
     from vtcore.cli.progress import bar
     from vtcore.oracle.engines.vtcore import VtcoreEngine
 
+    options.one_at_a_time(args)
     with bar() as progress:
-        return VtcoreEngine(model, hidden=hidden, **options.engine_arguments(args), progress=progress)
+        return VtcoreEngine(model, hidden=hidden, decode=decode, **options.engine_arguments(args), progress=progress)
 
 
-_ENGINE_OPTIONS = ("numerics", "providers", "strict", "capture", "dtype", "threads", "max_model_len", "memory_limit")
+_REPLAY = ("providers", "threads", "memory_limit", "max_model_len", "model")  # what explain opens the model with, whatever the engine is
 _SERVER_OPTIONS = ("server", "served_model", "forcing", "max_requests", "timeout", "api_key_env")
 _UNSET = {"numerics": "exact", "strict": False, "capture": True, "hidden_states": False}
 

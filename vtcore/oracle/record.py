@@ -22,6 +22,7 @@ class Answering(Protocol):
     """An engine that can answer by itself."""
 
     def describe(self) -> Mapping[str, str]: ...
+    def check(self, prompt: Encoded, max_tokens: int) -> None: ...
     def answer(self, prompt: Encoded, max_tokens: int, count: int) -> Answer: ...
 
 
@@ -42,13 +43,15 @@ def record(
     alternatives: int = 8,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Recording:
-    """Answers to all prompts. All are tokenised before the first is answered. `model` comes from `facts_of`.
+    """Answers to all prompts. All are tokenised and checked before the first is answered. `model` comes from `facts_of`.
 
-    Raises ArgumentError for numbers out of range and prompts that can't be tokenised."""
+    Raises ArgumentError for numbers out of range and prompts that can't be tokenised or answered."""
     facts, tokenizer = model
     if not LEAST_ALTERNATIVES <= alternatives <= MOST_ALTERNATIVES:
         raise ArgumentError(f"alternatives is {alternatives}; it must be from {LEAST_ALTERNATIVES} to {MOST_ALTERNATIVES}")
     asked = [p.encode(tokenizer) for p in prompts]
+    for one in asked:
+        _check(engine, one, max_tokens)
     answers = []
     for i, prompt in enumerate(asked):
         answers.append(engine.answer(prompt, max_tokens, alternatives))
@@ -56,3 +59,11 @@ def record(
     ids = {*facts.end_ids, *(int(i) for a in answers for i in a.top_ids.reshape(-1)), *(i for a in answers for i in a.prompt_token_ids)}
     told = {**engine.describe(), "max_tokens": str(max_tokens)}
     return Recording(facts, told, tuple(answers), pieces_of(tokenizer, ids))
+
+
+def _check(engine: Answering, prompt: Encoded, max_tokens: int) -> None:
+    """Its error, with the prompt's name."""
+    try:
+        engine.check(prompt, max_tokens)
+    except ArgumentError as wrong:
+        raise ArgumentError(f"prompt {prompt.name}: {wrong}") from wrong

@@ -41,6 +41,9 @@ class TransformersEngine:
         versions = {m.__name__: str(m.__version__) for m in (self.transformers, self.torch)}
         return {"name": "transformers", "dtype": self.dtype, "attention": "eager", **versions}
 
+    def check(self, prompt: Encoded, max_tokens: int) -> None:
+        """Nothing is known to fail before it is tried."""
+
     def answer(self, prompt: Encoded, max_tokens: int, count: int) -> Answer:
         """Greedy, with a cache, until an end token or `max_tokens`."""
         out = self._generate(prompt.prompt_token_ids, max_tokens)
