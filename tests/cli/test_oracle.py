@@ -10,19 +10,17 @@ from tests.oracle.conftest import brain, engine, model, recording, standin  # no
 from vtcore.cli import main
 
 FAULT = """
-import numpy as np
-from vtcore.ops import paged_attention
+from vtcore.ops import silu_mul
 from vtcore.provider import Provider
 from vtcore.tensor import of
 
 provider = Provider("mine")
 
 
-@provider.kernel(paged_attention)
-def run(q, k_pages, v_pages, table, starts, lengths, until, scale, window=0, chunk=0, cap=0.0, sinks=None, chosen=None, slopes=None):
-    arrays = [a.numpy() for a in (q, k_pages, v_pages, table, starts, lengths, until)]
-    scale = scale * (2 if q.shape[0] == 1 else 1)
-    return of(np.asarray(paged_attention.reference(*arrays, scale, window, chunk, cap), np.float32))
+@provider.kernel(silu_mul)
+def run(gate, up, limit=float("inf")):
+    right = silu_mul.reference(gate.numpy(), up.numpy(), limit)
+    return of(right * 2 if gate.shape[0] == 1 else right)
 """
 
 
