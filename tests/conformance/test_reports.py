@@ -60,3 +60,10 @@ def test_text_and_markdown_show_how_to_run_a_failure_again(record):
         assert "vtcore check ./mine.py add --case 0 --seed 0" in text
         assert "stale known gap" in text
     assert "case = load('failed/scale-3.npz')" in render("text", record)
+
+
+@pytest.mark.parametrize("name", ["text", "markdown", "junit"])
+def test_a_check_in_which_nothing_ran_has_failed(name):
+    idle = Record("./mine.py", 0, verdicts=[Verdict(next(cases(REGISTRY["add"])), "mine", "declined", "no")])
+    assert idle.failed
+    assert "nothing ran" in render(name, idle)

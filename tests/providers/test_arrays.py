@@ -104,3 +104,20 @@ def test_an_op_must_be_there():
 def test_a_kernel_without_a_result_is_judged():
     assert {v.kind for v in check_kernel("silu", lambda x: None)} == {"wrong_shape"}
     assert {v.kind for v in check_kernel("silu", lambda x: 3)} == {"wrong_layout"}
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "words"),
+    [(["fp32"], "dtypes holds 'fp32'; there are float32"), ("float32", r"such as \['float32'\]"), ([np.float32], "class 'numpy.float32'")],
+)
+def test_a_dtype_that_is_none_is_refused(dtypes, words):
+    with pytest.raises(ArgumentError, match=words):
+        kernel("silu", dtypes=dtypes)
+    with pytest.raises(ArgumentError, match=words):
+        Arrays("mine").kernel("silu", dtypes=dtypes)
+
+
+def test_a_file_without_a_kernel_is_said_to_hold_none(tmp_path):
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    with pytest.raises(ProviderError, match="holds no kernel"):
+        find(str(tmp_path / "mine.py"))

@@ -10,6 +10,8 @@ from shlex import quote
 
 from vtcore.conformance.verdict import Verdict
 
+IDLE = "nothing ran: every call was declined, so nothing was checked"
+
 
 @dataclass
 class Record:
@@ -29,7 +31,12 @@ class Record:
     @property
     def failed(self) -> bool:
         """Whether a CI should be red."""
-        return any(v.bad for v in self.verdicts) or bool(self.stale)
+        return self.idle or bool(self.stale) or any(v.bad for v in self.verdicts)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing ran: every call was declined, so that nothing is known of the provider."""
+        return all(v.outcome == "declined" for v in self.verdicts)
 
     @cached_property
     def by_op(self) -> dict[str, list[Verdict]]:
@@ -47,7 +54,7 @@ class Record:
         """The command that runs one case again."""
         case = verdict.case
         if self.cases:
-            return f"vtcore check {quote(self.provider)} {case.op.name} --cases {quote(self.cases)}"
+            return f"vtcore check {quote(self.provider)} {case.op.name} --cases {quote(case.path or self.cases)}"
         number = case.label.partition("#")[2]
         wanted = f"--fuzz {self.fuzz}" if case.source == "drawn" else f"--case {number}"
         return f"vtcore check {quote(self.provider)} {case.op.name} {wanted} --seed {self.seed}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError, VtcoreError
@@ -87,10 +88,13 @@ def _made(source: Any, name: str, options: ProviderOptions) -> Provider:
     provider = _loaded(name, lambda: build(options))
     if not isinstance(provider, Provider):
         raise ProviderError(
-            f"{name} gives {type(provider).__name__}; it must hold `provider`, a Provider, `make(options)` that returns one, "
-            "or functions under @kernel"
+            f"{name} {_shown(provider)}; it must hold `provider`, a Provider, `make(options)` that returns one, or functions under @kernel"
         )
     return provider
+
+
+def _shown(made: Any) -> str:
+    return "holds no kernel" if isinstance(made, ModuleType) else f"gives {type(made).__name__}"
 
 
 def _module_of(path: Path) -> Any:

@@ -22,20 +22,24 @@ from vtcore.errors import ArgumentError, ProviderError
 from vtcore.memory import HOST
 from vtcore.op import REGISTRY, Op
 from vtcore.provider import Function, Guard, Provider
+from vtcore.quant import FORMATS
 from vtcore.quant.blocks import Blocks
 from vtcore.tensor import Tensor, bare, empty, of
 
 Array = np.ndarray[Any, Any]
 OUT = "out"
+FLOATS = ("float32", "float16", "bfloat16", "float64")
 MARK = "vtcore_kernel"  # the attribute of a function that `kernel` marked
 
 
 def kernel(op: str | Op, *, dtypes: Sequence[str] = (), declines: Guard | None = None) -> Callable[[Function], Function]:
     """Mark a function as a kernel of an op; `vtcore check ./file.py` finds all that are marked in a file.
 
-    dtypes: decline calls with float arrays of other dtypes, such as bfloat16. declines: a function of the same arguments as the op (as
-    Tensors: shape, dtype, strides) that returns the reason why a call won't run, or None. ArgumentError where there is no such op."""
+    dtypes: decline calls with float or quantised arrays of other dtypes, such as "bfloat16". declines: a function of the same arguments as
+    the op (as Tensors: shape, dtype, strides) that returns the reason why a call won't run, or None. ArgumentError where there is no such
+    op or dtype."""
     found = _op(op)
+    _check_dtypes(dtypes)
 
     def mark(function: Function) -> Function:
         setattr(function, MARK, (found, tuple(dtypes), declines))
@@ -53,6 +57,7 @@ class Arrays(Provider):
     def kernel(self, op: Op | str, *, declines: Guard | None = None, dtypes: Sequence[str] = ()) -> Callable[[Function], Function]:
         """Register a function of arrays. Raises ProviderError for one that can't be called with the op's arguments."""
         op = _op(op)
+        _check_dtypes(dtypes)
         add = super().kernel
 
         def register(function: Function) -> Function:
@@ -84,6 +89,14 @@ def _op(op: str | Op) -> Op:
     if op not in REGISTRY:
         raise ArgumentError(f"there is no op {op!r}; there are {', '.join(sorted(REGISTRY))}")
     return REGISTRY[op]
+
+
+def _check_dtypes(dtypes: Sequence[str]) -> None:
+    """A name that is none would decline every call, and nothing would be checked."""
+    if isinstance(dtypes, str):
+        raise ArgumentError(f"dtypes is {dtypes!r}; it must be a list of names, such as [{dtypes!r}]")
+    if wrong := [d for d in dtypes if d not in (*FLOATS, *FORMATS)]:
+        raise ArgumentError(f"dtypes holds {wrong[0]!r}; there are {', '.join((*FLOATS, *FORMATS))}")
 
 
 def _parameters(provider: str, op: Op, function: Function) -> list[str]:

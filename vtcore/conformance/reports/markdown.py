@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vtcore.conformance.record import Record
+from vtcore.conformance.record import IDLE, Record
 from vtcore.conformance.verdict import OUTCOMES
 
 
@@ -35,3 +35,5 @@ def _failures(record: Record) -> Iterator[str]:
             yield from ("", f"**{verdict.case.label}** {verdict.kind}: `{record.again(verdict)}`", "", "```", str(verdict), "```")
     for line in record.stale:
         yield from ("", f"**stale known gap**: {line}")
+    if record.idle:
+        yield from ("", f"**{IDLE}**")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from vtcore.conformance.record import Record
+from vtcore.conformance.record import IDLE, Record
 from vtcore.conformance.verdict import OUTCOMES, Verdict
 
 NONE = "no kernel"  # a decline that needs no line of its own
@@ -29,6 +29,8 @@ def _lines(record: Record) -> Iterator[str]:
     )
     yield from _declines(record)
     yield from (f"stale known gap: {line}" for line in record.stale)
+    if record.idle:
+        yield IDLE
     yield f"{record.provider}: {_counted(record.counts())} in {record.seconds:.1f} s"
 
 
