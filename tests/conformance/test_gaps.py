@@ -46,3 +46,10 @@ def test_a_wrong_line_is_refused(tmp_path, text, words):
 def test_there_must_be_a_file(tmp_path):
     with pytest.raises(ArgumentError, match="can't be read"):
         Gaps(tmp_path / "none.txt")
+
+
+def test_of_one_case_an_op_s_line_says_nothing(tmp_path):
+    listed = gaps(tmp_path, "scale was wrong\nscale#0 was wrong\nscale#99 is no more\n")
+    one = verdicts()[:1]
+    assert [line.split(": ")[1] for line in listed.stale(one, whole=False)] == ["scale#0"]
+    assert [line.split(": ")[1] for line in listed.stale(one)] == ["scale", "scale#0", "scale#99"]

@@ -30,6 +30,7 @@ class Case:
     number: int
     source: Source = "sample"
     text: str = ""  # of a case whose arrays were let go: what it showed
+    path: str = ""  # of the file that it was read from
 
     @property
     def label(self) -> str:

@@ -64,7 +64,7 @@ def examine(provider: str, ops: Sequence[str], plan: Plan, told: Callable[[Verdi
             told(record.verdicts[-1])
             if plan.save is not None and verdict.bad:
                 record.saved[verdict.case.label] = _saved(verdict.case, plan.save)
-    record.stale = gaps.stale(record.verdicts)
+    record.stale = gaps.stale(record.verdicts, plan.case is None and plan.cases is None)
     record.seconds = perf_counter() - begin
     return record
 

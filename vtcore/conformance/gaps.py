@@ -41,14 +41,18 @@ class Gaps:
         gap = next((g for g in self.gaps if g.holds(verdict)), None) if verdict.bad else None
         return verdict if gap is None else verdict.known(gap.reason)
 
-    def stale(self, verdicts: Sequence[Verdict]) -> list[str]:
-        """The lines about cases that were run and don't fail."""
-        return [f"{g.where}: {g.name}: {g.reason}" for g in self.gaps if _passes(g, verdicts)]
+    def stale(self, verdicts: Sequence[Verdict], whole: bool = True) -> list[str]:
+        """The lines about cases that were run and don't fail. `whole`: every sample of the ops was run; then an op's line is stale where
+        none of them fails, and so is that of a sample that there is not."""
+        return [f"{g.where}: {g.name}: {g.reason}" for g in self.gaps if _passes(g, verdicts, whole)]
 
 
-def _passes(gap: Gap, verdicts: Sequence[Verdict]) -> bool:
+def _passes(gap: Gap, verdicts: Sequence[Verdict], whole: bool) -> bool:
+    op, _, number = gap.name.partition("#")
     outcomes = [v.outcome for v in verdicts if gap.holds(v)]
-    return bool(outcomes) and "known_gap" not in outcomes
+    if outcomes:
+        return "known_gap" not in outcomes and (whole or bool(number))
+    return whole and number.isdigit() and any(v.case.op.name == op for v in verdicts)
 
 
 def _read(path: Path) -> list[Gap]:

@@ -99,7 +99,7 @@ def load_all(path: str | Path) -> Iterator[Case]:
     if not files:
         raise ArgumentError(f"{where} holds no .npz files; `vtcore run ... --capture rms_norm:5 --capture-dir {where}` makes some")
     for number, file in enumerate(files):
-        yield replace(load(file), number=number)
+        yield replace(load(file), number=number, path=str(file))
 
 
 def _check_sizes(archive: zipfile.ZipFile) -> None:
