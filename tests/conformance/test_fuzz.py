@@ -87,3 +87,12 @@ def test_drawn_choices_shrink_to_the_first_option():
             return 0
 
     assert Drawn(Data()).pick(("a", "b")) == "a"
+
+
+def test_draws_are_like_what_was_not_declined():
+    op = REGISTRY["linear"]
+    taken = {c.number for c in cases(op) if str(c.call["weight"].dtype) == "Q4_0"}
+    mine = Arrays("mine")
+    mine.kernel("linear", declines=lambda x, weight, bias: None if str(weight.dtype) == "Q4_0" else "no")(op.reference)
+    found = list(fuzzed(Here(mine), op, 0, 10, {c.number for c in cases(op)} - taken))
+    assert [v.outcome for v in found] == ["pass"] * 10

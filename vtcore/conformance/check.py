@@ -88,15 +88,17 @@ def wanted(ops: Iterable[str] | None) -> list[Op]:
 
 def _checked(bench: Bench, op: Op, seed: int, fuzz: int) -> Iterator[Verdict]:
     passed: list[Case] = []
+    declined: set[int] = set()
     for case in chain(cases(op, seed), fresh(op, seed)):
         verdict = bench.run(case)
         passed += [case] if verdict.outcome == "pass" else []
+        declined |= {case.number} if verdict.outcome == "declined" and case.source == "sample" else set()
         yield verdict
     telling = next((c for c in sorted(passed, key=_work) if not Answer(op, c.call).empty), None)
     if telling is not None and (verdict := bench.repeat(telling, SOAK)).bad:
         yield verdict
     if fuzz:
-        yield from fuzzed(bench, op, seed, fuzz)
+        yield from fuzzed(bench, op, seed, fuzz, declined)
 
 
 def _work(case: Case) -> int:

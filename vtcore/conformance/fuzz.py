@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,11 +46,13 @@ class Drawn:
         return int(self.data.draw(self.strategies.integers(low, high)))
 
 
-def fuzzed(bench: Bench, op: Op, seed: int, count: int) -> Iterator[Verdict]:
-    """The verdicts of up to `count` drawn calls. The first that fails is the last, made as small as it goes.
+def fuzzed(bench: Bench, op: Op, seed: int, count: int, declined: Set[int] = frozenset()) -> Iterator[Verdict]:
+    """The verdicts of up to `count` drawn calls, which vary the samples that were not declined. The first that fails is the last, made as
+    small as it goes.
 
     Raises ArgumentError where hypothesis is not installed."""
-    samples = sorted(cases(op, seed), key=_elements)
+    every = sorted(cases(op, seed), key=_elements)
+    samples = [c for c in every if c.number not in declined] or every
     search = Search(bench, op, seed, samples)
     search.run(count)
     yield from search.passed

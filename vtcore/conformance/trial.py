@@ -11,7 +11,7 @@ from vtcore.conformance.case import Case
 from vtcore.conformance.guards import Outputs
 from vtcore.conformance.judge import Answer, Fault, judge, several
 from vtcore.conformance.laid import Arguments
-from vtcore.conformance.twin import twin
+from vtcore.conformance.twin import alone, twin
 from vtcore.conformance.verdict import Outcome, Verdict
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import DeclinedError
@@ -102,7 +102,9 @@ def _tried(trial: Trial, case: Case) -> tuple[Fault, Case]:
     if again[1] != bits:
         return _unsteady(again, trial.once(case.call, answer)), case
     if (other := twin(case)) is not None:
-        fault, shown = _other(trial, other)
+        fault, shown, others = _other(trial, other)
+        if not fault.kind:
+            fault, shown = _apart(trial, other, [bits, others])
         if fault.kind:
             return fault, shown
     if [r.numpy().tobytes() for r in results] != bits[: len(results)]:
@@ -123,13 +125,26 @@ def _unsteady(second: tuple[Fault, Bits, list[Any]], third: tuple[Fault, Bits, l
     return Fault("stateful" if third[1] == second[1] else "nondeterministic", words, second[0].worst)
 
 
-def _other(trial: Trial, other: Case) -> tuple[Fault, Case]:
+def _other(trial: Trial, other: Case) -> tuple[Fault, Case, Bits]:
     """Other values in the same Tensors. What is wrong there, and right in memory of its own, was kept from the call before."""
     answer = Answer(other.op, other.call)
-    fault = trial.once(other.call, answer)[0]
+    fault, bits, _ = trial.once(other.call, answer)
     if fault.kind == "wrong_value" and not Trial(trial.provider, other).once(other.call, answer)[0].kind:
-        return replace(fault, kind="stateful", reason=f"other values in the same memory give a wrong result: {fault.reason}"), other
-    return fault, other
+        return replace(fault, kind="stateful", reason=f"other values in the same memory give a wrong result: {fault.reason}"), other, bits
+    return fault, other, bits
+
+
+def _apart(trial: Trial, other: Case, earlier: list[Bits]) -> tuple[Fault, Case]:
+    """One argument with the other values, after calls that were right and gave `earlier`."""
+    found = alone(trial.case, other)
+    if found is None:
+        return Fault(""), other
+    name, mixed = found
+    fault, got, _ = trial.once(mixed.call, Answer(mixed.op, mixed.call))
+    if fault.kind != "wrong_value":
+        return fault, mixed
+    kind, words = ("stateful", "an earlier call's result") if got in earlier else (fault.kind, "a wrong result")
+    return replace(fault, kind=kind, reason=f"other values in {name} alone give {words}: {fault.reason}"), mixed
 
 
 def _repeated(trial: Trial, case: Case, times: int) -> Fault:

@@ -22,7 +22,8 @@ SMALLEST = 0.5  # of a value's size: what is in [0, 1], negative, zero or infini
 
 
 def twin(case: Case) -> Case | None:
-    """The same case with each float made smaller by a factor of its own in [0.5, 1); where it holds no floats, with other integers.
+    """The same case with each float made smaller by a factor of its own in [0.5, 1), and quantised blocks in another order; where it holds
+    no floats, with other integers.
 
     None where the op takes none of these, where they give the same results, or where such values say nothing of a kernel."""
     for call in _candidates(case):
@@ -30,6 +31,18 @@ def twin(case: Case) -> Case | None:
         if _taken(other) and _differs(case, other) and steady(other):
             return other
     return None
+
+
+def alone(case: Case, other: Case) -> tuple[str, Case] | None:
+    """The case with one argument of its twin, and its name: a kernel that remembers may look at some arguments and not at others.
+
+    Each case takes the next argument. None where the op doesn't take the call, or where it says nothing of a kernel."""
+    changed = [n for n, v in other.call.items() if _bytes(v) != _bytes(case.call[n])]
+    if len(changed) < 2:
+        return None
+    name = changed[case.number % len(changed)]
+    mixed = replace(case, call=case.call | {name: other.call[name]})
+    return (name, mixed) if _taken(mixed) and steady(mixed) else None
 
 
 def _candidates(case: Case) -> Iterator[Call]:
@@ -64,11 +77,19 @@ def _each(value: Any, change: Any) -> Any:
 
 
 def _smaller(rng: np.random.Generator, value: Any) -> Any:
-    if isinstance(value, Blocks) or not _is_float(value):
+    if isinstance(value, Blocks):
+        return _shuffled(value)
+    if not _is_float(value):
         return value
     out = like(value)
     out[...] = value * rng.uniform(SMALLEST, 1, value.shape).astype(np.float32)
     return out
+
+
+def _shuffled(value: Blocks) -> Blocks:
+    """The same blocks, the last one first."""
+    whole = value.data.reshape(-1, value.dtype.nbytes)[::-1]
+    return Blocks(whole.reshape(value.data.shape).copy(), value.dtype)
 
 
 def _turned(value: Any) -> Any:
