@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from vtcore.conformance import saved
 from vtcore.conformance.case import cases
+from vtcore.conformance.record import Record
 from vtcore.conformance.saved import CALL, load, load_all, pack, save, unpack
+from vtcore.conformance.verdict import Verdict
 from vtcore.errors import ArgumentError
 from vtcore.op import REGISTRY
 from vtcore.quant.blocks import Blocks
@@ -120,4 +122,7 @@ def test_a_directory_of_cases(tmp_path):
         if i == 2:
             break
     assert [c.number for c in load_all(tmp_path)] == [0, 1, 2]
+    last = list(load_all(tmp_path))[-1]
+    assert last.path == str(tmp_path / "9.npz")
+    assert Record("p", 0, cases=str(tmp_path)).again(Verdict(last, "p", "fail")).endswith("9.npz")
     assert len(list(load_all(tmp_path / "9.npz"))) == 1

@@ -13,7 +13,7 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")  # in XML 1.0
 
 
 def render(record: Record) -> str:
-    """One <testsuites>. A decline and a known gap are skipped tests with the reason; a stale gap is a failure, and so is that nothing ran."""
+    """One <testsuites>. A decline and a known gap are skipped tests with the reason; a stale gap is a failure, and so is no call run."""
     root = Element("testsuites", name=f"vtcore check {record.provider}", time=f"{record.seconds:.3f}")
     for op, verdicts in record.by_op.items():
         suite = _suite(root, op, verdicts)
