@@ -66,7 +66,8 @@ def rounds(op: Op) -> bool:
 def filled(op: Op, call: Call, value: float) -> Any:
     """Results, and what the op writes, full of one value."""
     for name in op.writes:
-        call[name].bare()[...] = value
+        written = call[name].bare()
+        written[...] = 0 if written.dtype.kind in "iub" and value != value else value
     made = [of(_full(shape, dtype, value)) for shape, dtype in op.signature.shapes(op.validate(call))]
     return as_returned(made)
 
