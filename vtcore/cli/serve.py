@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vtcore.cli import options
+from vtcore.cli.config_file import ConfigFile
 
 NEEDS = "serve needs more packages: pip install 'vtcore[serve]'"
 
@@ -16,6 +17,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("serve", help="serve a model over HTTP", description=__doc__, allow_abbrev=False)
     options.model(parser)
     group = parser.add_argument_group("server")
+    group.add_argument("--config", action=ConfigFile, metavar="FILE", help="a YAML file of these options; the command line counts more")
     group.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
     group.add_argument("--port", type=options.positive, default=8000, metavar="N", help="(default 8000)")
     group.add_argument("--uds", type=Path, metavar="PATH", help="listen at a unix socket instead")
