@@ -14,7 +14,7 @@ FIRST = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.
 BETWEEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 TOKENS = tuple(m * 10**e for e in range(6) for m in (1, 2, 5))
 GAUGES = {"running": "num_requests_running", "waiting": "num_requests_waiting", "kv_usage": "kv_cache_usage_perc"}
-# A second series for each counter, which dashboards of vLLM's don't read. The library has no annotation there.
+# A second series for each counter, which dashboards of vLLM's don't read. The library annotates it not, hence the ignore.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 TOTALS = {"preemptions": "num_preemptions", "prefix_queries": "prefix_cache_queries", "prefix_hits": "prefix_cache_hits"}
 

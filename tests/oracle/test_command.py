@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from tests.oracle.conftest import brain, engine, model, recording, standin  # noqa: F401 - fixtures of this folder too
+from tests.checkpoints import random_llama
 from vtcore.cli import main
 
 FAULT = """
@@ -25,7 +25,7 @@ def run(gate, up, limit=float("inf")):
 
 
 @pytest.fixture(scope="module")
-def golden(model, tmp_path_factory):  # noqa: F811 - the fixture
+def golden(model, tmp_path_factory):
     directory = tmp_path_factory.mktemp("golden")
     (directory / "p.txt").write_text("hello there\nThe sky is\n")
     path = directory / "golden.safetensors"
@@ -39,7 +39,7 @@ def compare(capsys, golden, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_record_says_what_it_wrote(model, tmp_path, capsys):  # noqa: F811 - the fixture
+def test_record_says_what_it_wrote(model, tmp_path, capsys):
     (tmp_path / "p.txt").write_text("hi\n")
     path = tmp_path / "a.safetensors"
     arguments = [
@@ -77,7 +77,7 @@ def test_compare_fails_where_log_probabilities_drift(golden, capsys):
     assert compare(capsys, golden, "--engine", "vtcore", "--dtype", "bfloat16", "--arithmetic", "bfloat16")[0] == 0
 
 
-def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, recording, standin):  # noqa: F811 - the fixtures
+def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, recording, standin):
     def twist(ids, row):
         first, second = (-row).argsort(kind="stable")[:2]
         row[[first, second]] = row[[second, first]]
@@ -96,7 +96,7 @@ def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, recordin
     assert [suite.get("failures"), *(case[0].tag for case in suite.findall("testcase"))] == ["2", "failure", "failure"]
 
 
-def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):  # noqa: F811 - the fixture
+def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):
     server = standin("vllm")
     code, out, _ = compare(capsys, golden, "--engine", server.url, "--forcing", "continue", "--timeout", "20")
     assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
@@ -105,8 +105,10 @@ def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):  #
     assert compare(capsys, golden, "--engine", "http://127.0.0.1:9")[0] == 1
 
 
-def test_another_model_is_noted(golden, capsys, chat_model):
-    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--model", chat_model)
+def test_another_model_is_noted(golden, model, capsys, tmp_path):
+    other = shutil.copytree(model, tmp_path / "other")
+    random_llama(other, vocab_size=257, seed=4)
+    code, out, _ = compare(capsys, golden, "--engine", "vtcore", "--model", str(other))
     assert code == 1
     assert "the model's files are not those of the recording" in out
 
@@ -121,7 +123,7 @@ def test_a_fault_of_decoding_alone_is_found_by_generating(golden, tmp_path, caps
     assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
 
 
-def test_other_weights_and_another_tokenizer_under_the_recorded_name_are_noted(golden, model, tmp_path, capsys):  # noqa: F811 - the fixture
+def test_other_weights_and_another_tokenizer_under_the_recorded_name_are_noted(golden, model, tmp_path, capsys):
     changed = tmp_path / "changed"
     shutil.copytree(model, changed)
     tokenizer = json.loads((changed / "tokenizer.json").read_text())
@@ -133,7 +135,7 @@ def test_other_weights_and_another_tokenizer_under_the_recorded_name_are_noted(g
     assert "its tokenizer is another one" in out
 
 
-def test_a_prompt_that_is_too_long_is_found_before_the_first_is_answered(model, tmp_path, capsys, monkeypatch):  # noqa: F811 - the fixture
+def test_a_prompt_that_is_too_long_is_found_before_the_first_is_answered(model, tmp_path, capsys, monkeypatch):
     from vtcore.oracle.engines.vtcore import VtcoreEngine
 
     monkeypatch.setattr(VtcoreEngine, "answer", lambda *a: pytest.fail("answered"))
@@ -175,7 +177,7 @@ def test_no_recording(capsys, tmp_path):
     assert (code, "there is no recording" in err) == (2, True)
 
 
-def test_a_key_is_sent(golden, capsys, standin, monkeypatch):  # noqa: F811 - the fixture
+def test_a_key_is_sent(golden, capsys, standin, monkeypatch):
     from vtcore.oracle.servers.client import Client
 
     keys = []
