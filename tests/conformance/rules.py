@@ -150,6 +150,8 @@ class Poison(Engine):
     def run(self, op: Op, call: Call) -> Any:
         hidden = []
         for name, which in op.touches.items():
+            if call[name] is None:
+                continue
             array, rows = call[name].numpy(), which(**{n: v.numpy() if isinstance(v, Tensor) else v for n, v in call.items()})
             assert rows is not None, f"{op.name} doesn't say which rows of {name} it touches"
             others = np.setdiff1d(np.arange(len(array)), rows)
