@@ -76,7 +76,8 @@ class TestFind:
     @pytest.mark.parametrize("text", ["", "provider = 3", "def make(options): return None"])
     def test_a_file_that_holds_none(self, tmp_path, text):
         with pytest.raises(
-            ProviderError, match=r"mine.py gives \w+; it must hold `provider`, a Provider, `make\(options\)` that returns one, or functions"
+            ProviderError,
+            match=r"mine.py (gives \w+|holds no kernel); it must hold `provider`, a Provider, `make\(options\)` that returns one, or functions",
         ):
             find(file_with(tmp_path, text))
 
