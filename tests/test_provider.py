@@ -75,10 +75,10 @@ class TestFind:
 
     @pytest.mark.parametrize("text", ["", "provider = 3", "def make(options): return None"])
     def test_a_file_that_holds_none(self, tmp_path, text):
-        with pytest.raises(
-            ProviderError,
-            match=r"mine.py (gives \w+|holds no kernel); it must hold `provider`, a Provider, `make\(options\)` that returns one, or functions",
-        ):
+        words = (
+            r"mine.py (gives \w+|holds no kernel); it must hold `provider`, a Provider, `make\(options\)` that returns one, or functions"
+        )
+        with pytest.raises(ProviderError, match=words):
             find(file_with(tmp_path, text))
 
     def test_a_file_that_lacks_a_package(self, tmp_path):
