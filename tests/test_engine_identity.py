@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.checkpoints import random_llama
+from tests.tiny import all_logits
 from vtcore.assembly import Options, assemble
 from vtcore.engine import Engine
 from vtcore.formats.checkpoint import open_checkpoint
@@ -19,7 +20,6 @@ from vtcore.sampling_params import SamplingParams
 
 PROVIDERS = ["reference", "portable"]
 PROMPTS = [list(np.random.default_rng(i).integers(0, 300, n)) for i, n in enumerate([1, 7, 33, 70, *range(2, 31)])]
-KEPT = SamplingParams(temperature=0, max_tokens=0)
 
 
 @cache
@@ -31,23 +31,16 @@ def engine(provider: str, **options) -> Engine:
     return assemble(open_checkpoint(folder()), Options(providers=provider, **{"max_num_seqs": 33, "block_size": 8} | options), None).engine
 
 
-def logits(e: Engine, prompts) -> list[bytes]:
-    submissions = [e.submit(p, KEPT, keep_logits=True) for p in prompts]
-    while not e.idle:
-        e.step()
-    return [np.concatenate(s.logits).tobytes() for s in submissions]
-
-
 @cache
 def alone(provider: str) -> list[bytes]:
     e = engine(provider)
-    return [logits(e, [p])[0] for p in PROMPTS]
+    return [all_logits(e, [p])[0] for p in PROMPTS]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("count", [2, 7, 33])
 def test_in_a_batch(provider, count):
-    assert logits(engine(provider), PROMPTS[:count]) == alone(provider)[:count]
+    assert all_logits(engine(provider), PROMPTS[:count]) == alone(provider)[:count]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -58,14 +51,14 @@ def test_in_any_chunks(provider):
         e = engine(provider, max_num_batched_tokens=budget, max_num_seqs=seqs)
         for pool in e.scheduler.kv.pools.values():
             pool.take(pool.num_free - pages)  # others hold the rest: these may get any pages, and lose them
-        assert logits(e, PROMPTS[2:5]) == alone(provider)[2:5]
+        assert all_logits(e, PROMPTS[2:5]) == alone(provider)[2:5]
 
     check()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_with_one_thread_or_two(threads):
-    assert logits(engine("portable", threads=threads), PROMPTS[:5]) == alone("portable")[:5]
+    assert all_logits(engine("portable", threads=threads), PROMPTS[:5]) == alone("portable")[:5]
 
 
 @pytest.mark.parametrize("capture", [False, True])
@@ -73,7 +66,7 @@ def test_replayed_or_op_by_op(capture):
     """The same batch three times: from the second on its steps are replayed, if they are recorded at all."""
     e = engine("portable", capture=capture)
     for _ in range(3):
-        assert logits(e, PROMPTS[:3]) == alone("portable")[:3]
+        assert all_logits(e, PROMPTS[:3]) == alone("portable")[:3]
 
 
 def answers(e: Engine, order) -> dict[int, object]:

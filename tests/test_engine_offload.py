@@ -119,7 +119,6 @@ def test_what_is_wrong_or_has_no_effect_is_refused(options, message):
 
 
 def test_keys_that_no_other_process_could_have_are_refused_with_a_directory(tmp_path, monkeypatch):
-    pytest.importorskip("xxhash")
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     options = {"kv_offloading_dir": tmp_path, "prefix_caching_hash_algo": "xxhash"}
     with pytest.raises(ArgumentError, match=r"kv_offloading_dir has no effect with prefix_caching_hash_algo 'xxhash': .*PYTHONHASHSEED"):

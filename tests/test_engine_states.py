@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiny import all_logits
 from vtcore.assembly import Options, assemble
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.engine import Engine
@@ -19,7 +20,6 @@ from vtcore.sampling_params import SamplingParams
 
 NAMES = ["qwen3_5", "falcon_h1", "mamba2"]  # delta nets and pages; scans and pages in one layer; nothing but scans
 PROMPTS = [list(np.random.default_rng(i).integers(0, 300, n)) for i, n in enumerate([1, 7, 33, 20, 2, 12])]
-KEPT = SamplingParams(temperature=0, max_tokens=0)
 
 
 @cache
@@ -32,24 +32,17 @@ def engine(name: str, **options) -> Engine:
     return assemble(open_checkpoint(folder(name)), Options(providers="portable", **small | options), None).engine
 
 
-def logits(e: Engine, prompts) -> list[bytes]:
-    submissions = [e.submit(p, KEPT, keep_logits=True) for p in prompts]
-    while not e.idle:
-        e.step()
-    return [np.concatenate(s.logits).tobytes() for s in submissions]
-
-
 @cache
 def alone(name: str) -> list[bytes]:
-    return [logits(engine(name), [p])[0] for p in PROMPTS]
+    return [all_logits(engine(name), [p])[0] for p in PROMPTS]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_together_one_after_the_other_and_again(name):
     """More requests than slots, twice: each begins from nothing, whoever had its slot before."""
     e = engine(name)
-    assert logits(e, PROMPTS) == alone(name)
-    assert logits(e, PROMPTS[::-1]) == alone(name)[::-1]
+    assert all_logits(e, PROMPTS) == alone(name)
+    assert all_logits(e, PROMPTS[::-1]) == alone(name)[::-1]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,7 +50,7 @@ def test_in_any_chunks(name):
     @settings(max_examples=5, deadline=None)
     @given(st.integers(4, 40), st.integers(1, 4), st.booleans())
     def check(budget, seqs, capture):
-        assert logits(engine(name, max_num_batched_tokens=budget, max_num_seqs=seqs, capture=capture), PROMPTS) == alone(name)
+        assert all_logits(engine(name, max_num_batched_tokens=budget, max_num_seqs=seqs, capture=capture), PROMPTS) == alone(name)
 
     check()
 

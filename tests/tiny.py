@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -19,11 +19,13 @@ from vtcore.models.batch import Batch, Output
 from vtcore.ops import add, embedding, write_pages
 from vtcore.providers import reference
 from vtcore.runner import Runner
+from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.config import SchedulerConfig
 from vtcore.scheduler.scheduler import Scheduler
 from vtcore.tensor import of
 
 EOS = 256
+SCORED = SamplingParams(temperature=0, max_tokens=0)  # nothing is generated
 
 
 class Bytes:
@@ -95,3 +97,10 @@ def drain(e: Engine) -> list[Any]:
     while not e.idle:
         deltas += e.step()
     return deltas
+
+
+def all_logits(e: Engine, prompts: Iterable[Sequence[int]]) -> list[bytes]:
+    """The logits of every token of each prompt, the prompts together: their bits."""
+    submissions = [e.submit(p, SCORED, keep_logits=True) for p in prompts]
+    drain(e)
+    return [np.concatenate(s.logits).tobytes() for s in submissions]

@@ -8,7 +8,6 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 
 from tests.checkpoints import random_llama
-from tests.test_catalogue import index  # noqa: F401 - a fixture of this folder too
 
 TEMPLATE = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
 

@@ -6,7 +6,6 @@ import struct
 import numpy as np
 import pytest
 
-from tests.browser import Browser, chromium
 from vtcore import tensor
 from vtcore.cli import main
 from vtcore.conformance.check import check
@@ -67,13 +66,6 @@ def file(reports, tmp_path_factory):
     columns = [Column.of(r, "a report") for r in reports]
     path.write_text(page(columns, [Race.of(race(), "a race")]), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium()
-    with Browser() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.browser import Browser, chromium
 from tests.oracle.test_comparison import ANSWER, GOOD, LIMITS, RECORDING
 from vtcore.oracle.comparison import judge
 from vtcore.oracle.followed import Followed, Said
@@ -97,13 +96,6 @@ def test_a_darker_cell_is_further_off(comparison):
     shades = [shade(replace(place, difference=d), 0.1) for d in (None, 0.0, 0.02, -0.05, 0.075, 0.1, 9.0)]
     assert shades == [0, 0, 1, 2, 3, SHADES - 1, SHADES - 1]
     assert shade(replace(place, difference=1.0), 0.0) == 0
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium()
-    with Browser() as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

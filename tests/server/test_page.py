@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from tests.browser import Browser
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
 from tests.server.conftest import free_port, serving
@@ -27,12 +26,6 @@ def page_server(tmp_path_factory):
     with serving(directory, tmp_path_factory.mktemp("s"), port=free_port()) as made:
         yield made
         made.check_idle()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with Browser() as opened:
-        yield opened
 
 
 @pytest.fixture

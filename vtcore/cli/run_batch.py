@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,8 @@ def main(args: argparse.Namespace) -> None:
     from vtcore.cli import session
     from vtcore.errors import VtcoreError
 
-    try:
-        import pydantic  # noqa: F401  (only whether it is there)
-    except ImportError:
-        raise VtcoreError(NEEDS) from None
+    if find_spec("pydantic") is None:
+        raise VtcoreError(NEEDS)
     with closing(session.load(args)) as llm:
         failed = asyncio.run(_run(llm, args))
     if failed:

@@ -46,31 +46,37 @@ def unsorted(x: Array, k: int) -> tuple[Array, Array]:
     return narrow(np.take_along_axis(wide(x), ids, -1)), np.array(ids, np.int32)
 
 
+def routed(**call: Any) -> tuple[Array, Array]:
+    """The weights and ids that `route` gives."""
+    weights, ids = right("route", **call)
+    return weights, ids
+
+
 @fault("route")
 def renormalised(renormalise: bool, **call: Any) -> tuple[Array, Array]:
     """Weights are made to sum to one, asked or not."""
-    return right("route", renormalise=True, **call)  # type: ignore[no-any-return]  # a definition's result
+    return routed(renormalise=True, **call)
 
 
 @fault("route")
 def bias_in_weights(bias: Array | None, logits: Array, **call: Any) -> tuple[Array, Array]:
     """What is meant for the choice goes into the weights too."""
-    weights, ids = right("route", bias=bias, logits=logits, **call)
+    weights, ids = routed(bias=bias, logits=logits, **call)
     return narrow(weights if bias is None else weights * (1 + wide(bias)[ids])), ids
 
 
 @fault("route")
 def groups_ignored(groups: int, keep: int, **call: Any) -> tuple[Array, Array]:
     """The best experts of all groups."""
-    return right("route", **call)  # type: ignore[no-any-return]  # a definition's result
+    return routed(**call)
 
 
 @fault("route")
 def ties_to_the_right(logits: Array, k: int, bias: Array | None, groups: int, chosen: Array | None, **call: Any) -> tuple[Array, Array]:
     """Among equal experts the higher number."""
     if bias is not None or groups > 1 or chosen is not None:
-        return right("route", logits=logits, k=k, bias=bias, groups=groups, chosen=chosen, **call)  # type: ignore[no-any-return]  # as above
-    weights, ids = right("route", logits=logits[:, ::-1], k=k, **call)
+        return routed(logits=logits, k=k, bias=bias, groups=groups, chosen=chosen, **call)
+    weights, ids = routed(logits=logits[:, ::-1], k=k, **call)
     return weights, np.array(logits.shape[1] - 1 - ids, np.int32)
 
 
