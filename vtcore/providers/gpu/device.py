@@ -1,0 +1,129 @@
+"""A device: a memory that also launches kernels. What is recorded can be enqueued again, as one object where the device has such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vtcore.memory import Memory, Storage
+from vtcore.provider import Sink
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.quant.blocks import BlockFormat
+from vtcore.tensor import Tensor
+
+DTYPES = {
+    "float32": "f32", "int32": "i32", "uint32": "u32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "bool": "u8", "uint8": "u8", "int8": "i8",
+}  # fmt: skip
+Values = tuple[int | float, ...]  # of a kernel's parameters, in order
+Bound = Any  # a launch with its arguments; only its device looks inside
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device can hold and reach."""
+
+    binding: int  # bytes of one buffer that a kernel may see
+    memory: int  # bytes in all; 0 where the device doesn't say
+    local: int  # bytes that the work items of a group share
+    group: int  # work items of a group
+    subgroups: int = 0  # work items of a subgroup; 0: it has none, or none that is used
+
+
+class Device(Memory):
+    """What each one adds: room and copies (as every Memory), `bind`, `enqueue`, and `seal` where it has something better than a loop."""
+
+    limits: Limits
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sink: Sink | None = None
+        self._variants: dict[tuple[int, tuple[str, ...]], Kernel] = {}
+
+    def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
+        """A variant with its arguments: the buffers, the values of `kernel.parameters`, and how many groups of work items run.
+
+        While `sink` is set, a launch's arguments must stay what they are, however often it is enqueued."""
+        raise NotImplementedError(f"device {self.name!r} doesn't say how a launch is made")
+
+    def enqueue(self, bound: Bound) -> None:
+        """Put a launch at the end of the queue."""
+        raise NotImplementedError(f"device {self.name!r} doesn't say how a launch is enqueued")
+
+    def seal(self, launches: Sequence[Bound]) -> Callable[[], None]:
+        """Recorded launches as one call that enqueues them all."""
+
+        def replay() -> None:
+            for bound in launches:
+                self.enqueue(bound)
+
+        return replay
+
+    def synchronize(self) -> None:
+        """Wait until all that was enqueued is done."""
+        raise NotImplementedError(f"device {self.name!r} doesn't say how to wait")
+
+    def close(self) -> None:
+        """Give back what the device made."""
+
+    def launch(self, kernel: Kernel, tensors: Sequence[Tensor], scalars: Sequence[int | float], groups: int) -> None:
+        """Run a kernel over tensors that are true here, one for each of its buffers; the variant goes by their dtypes."""
+        if groups <= 0:
+            return
+        chosen = self._variant(kernel, tensors)
+        values = (groups, *map(begin, tensors), *scalars)
+        bound = self.bind(chosen, [t.storage.copies[self].buffer for t in tensors], values, groups)
+        self.enqueue(bound)
+        if self.sink is not None:
+            self.sink(bound, [t.storage for t in tensors])
+
+    def each(self, kernel: Kernel, tensors: Sequence[Tensor], scalars: Sequence[int | float], total: int) -> None:
+        """As `launch`, with a work item for each of `total`, which the kernel takes as its first scalar: it must leave those beyond."""
+        self.launch(kernel, tensors, (total, *scalars), -(-total // kernel.group))
+
+    @contextmanager
+    def record(self, sink: Sink) -> Iterator[None]:
+        """Hand over every launch inside, in order, besides running it."""
+        before, self.sink = self.sink, sink
+        try:
+            yield
+        finally:
+            self.sink = before
+
+    def _variant(self, kernel: Kernel, tensors: Sequence[Tensor]) -> Kernel:
+        dtypes = tuple(dtype_name(t) for t, b in zip(tensors, kernel.buffers, strict=True) if len(b.dtypes) > 1)
+        key = id(kernel), dtypes
+        if key not in self._variants:
+            self._variants[key] = kernel.of(*dtypes)
+        return self._variants[key]
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """A tensor's dtype as kernels name it."""
+    return "bytes" if isinstance(tensor.dtype, BlockFormat) else DTYPES.get(str(tensor.dtype), str(tensor.dtype))
+
+
+def begin(tensor: Tensor) -> int:
+    """Where a view begins: in elements, of quantised blocks in bytes."""
+    d = tensor.dtype
+    return tensor.offset // d.block * d.nbytes if isinstance(d, BlockFormat) else tensor.offset
+
+
+def too_large(tensor: Tensor, limits: Limits) -> str | None:
+    """Why no kernel of a device can see a tensor, or None."""
+    storage: Storage = tensor.storage
+    if storage.nbytes > limits.binding:
+        return f"its storage has {storage.nbytes:,} bytes; a kernel of this device sees at most {limits.binding:,}"
+    return (
+        None if prod(tensor.shape) < 1 << 32 and begin(tensor) < 1 << 32 else "it has 2^32 elements or more, and kernels count in 32 bits"
+    )
+
+
+def is_float32(tensor: Tensor) -> bool:
+    """Whether the elements are what a kernel reads without converting."""
+    return tensor.dtype == np.float32

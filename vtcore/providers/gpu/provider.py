@@ -1,0 +1,63 @@
+"""A provider over a device: the table's kernels, recorded as the device records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from vtcore.op import Call, Op
+from vtcore.provider import Decline, Function, Provider, Sink
+from vtcore.providers.gpu.device import Device, too_large
+from vtcore.providers.gpu.table import table
+from vtcore.tensor import Tensor
+
+
+class Accelerator(Provider):
+    """All ops of the table on one device. Every provider of an accelerator is one of these over a device of its own."""
+
+    def __init__(self, name: str, device: Device, facts: Mapping[str, str]) -> None:
+        super().__init__(name, device, facts)
+        self.device = device
+        for entry in table().values():
+            guard = None if entry.declines is None else partial(entry.declines, device)
+            self.kernel(entry.op, declines=guard)(partial(entry.function, device))
+
+    def accept(self, op: Op, call: Call) -> Function | Decline:
+        """As every provider, once all arguments are such that a kernel of the device can see them."""
+        for name, value in call.items():
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, Tensor) and (reason := _unseen(tensor, self.device)):
+                    return Decline(self.name, op.name, f"{name}: {reason}")
+        return super().accept(op, call)
+
+    @property
+    def records(self) -> bool:
+        """Always: every kernel goes through the device."""
+        return True
+
+    def record(self, sink: Sink) -> AbstractContextManager[None]:
+        """Hand over each launch."""
+        return self.device.record(sink)
+
+    def seal(self, launches: Sequence[Any]) -> Callable[[], None]:
+        """As the device does."""
+        return self.device.seal(launches)
+
+    def prepare(self, op: Op, weight: Any) -> None:
+        """Upload a weight once, at load, where a kernel will read it."""
+        if op.name in self.kernels and isinstance(weight, Tensor) and not _unseen(weight, self.device):
+            weight.storage.at(self.device)
+
+    def close(self) -> None:
+        """Give back the device's objects."""
+        self.device.close()
+
+
+def _unseen(tensor: Tensor, device: Device) -> str | None:
+    if isinstance(tensor.dtype, np.dtype) and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 4:
+        return f"it is {tensor.dtype}; kernels take int32"
+    return too_large(tensor, device.limits)

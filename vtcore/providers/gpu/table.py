@@ -1,0 +1,45 @@
+"""The table of ops that every provider of an accelerator has: a function that launches, and a guard. One entry serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from vtcore.errors import ProviderError
+from vtcore.op import Op
+
+FAMILIES = ("norm",)
+Launching = Callable[..., Any]  # (device, then the op's arguments by name) -> Tensors
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an op runs on a device: `function(device, **call)`; `declines(device, **call)` gives a reason, or None."""
+
+    op: Op
+    function: Launching
+    declines: Callable[..., str | None] | None
+
+
+TABLE: dict[str, Entry] = {}
+
+
+def runs(op: Op, *, declines: Callable[..., str | None] | None = None) -> Callable[[Launching], Launching]:
+    """Enter a function as the one that runs an op on a device."""
+
+    def enter(function: Launching) -> Launching:
+        if op.name in TABLE:
+            raise ProviderError(f"op {op.name!r} has two entries in the table of accelerators")
+        TABLE[op.name] = Entry(op, function, declines)
+        return function
+
+    return enter
+
+
+def table() -> dict[str, Entry]:
+    """Every entry of every family."""
+    for family in FAMILIES:
+        import_module(f"vtcore.providers.kernels.ops.{family}")
+    return TABLE

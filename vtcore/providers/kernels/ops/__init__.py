@@ -1,0 +1,1 @@
+"""The ops on accelerators, one file a family: bodies, launches and guards."""

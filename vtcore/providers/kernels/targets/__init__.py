@@ -1,0 +1,1 @@
+"""Generators: one kernel variant as the source text of one target."""

@@ -1,0 +1,40 @@
+"""OpenCL C 1.2 (Khronos, 2012)."""
+
+from __future__ import annotations
+
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import common
+
+HEAD = """
+#pragma OPENCL FP_CONTRACT OFF
+#define FN static inline
+#define F32(x) ((float)(x))
+#define U32(x) ((uint)(x))
+#define I32(x) ((int)(x))
+#define AS_F32(x) as_float(x)
+#define AS_U32(x) as_uint(x)
+#define AS_I32(x) as_int(x)
+#define ABS(x) fabs(x)
+#define RINT(x) rint(x)
+#define RSQRT(x) rsqrt(x)
+#define FMA(a, b, c) fma(a, b, c)
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define GROUP vt_group
+#define LANE U32(get_local_id(0))
+#define INDEX (vt_group * WG + LANE)
+"""
+BEGIN = """    const uint vt_group = U32(get_group_id(1)) * U32(get_num_groups(0)) + U32(get_group_id(0));
+    if (vt_group >= vt_groups) return;
+"""
+
+
+def source(kernel: Kernel) -> str:
+    """The text of one variant."""
+    access = common.accessors(kernel, "__global const uint*")
+    arguments = [f"__global {'' if b.written else 'const '}{common.STORED[b.dtype]}* vt_{b.name}" for b in kernel.buffers]
+    arguments += [f"const {common.SCALAR_TYPES[s.dtype]} {s.name}" for s in kernel.parameters]
+    tree = common.TREE.format(space="__local") if common.reduces(kernel) else ""
+    head = common.constants(kernel) + HEAD + common.prelude(kernel, access) + tree + access + kernel.helpers
+    group = "__attribute__((reqd_work_group_size(WG, 1, 1)))"
+    body = common.shared(kernel, "__local") + BEGIN + kernel.body
+    return f"{head}\n__kernel {group}\nvoid {kernel.name}({', '.join(arguments)}) {{\n{body}}}\n"

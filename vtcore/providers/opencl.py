@@ -1,0 +1,114 @@
+"""The OpenCL provider: pyopencl over whatever devices the system's drivers show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from vtcore.errors import OutOfMemoryError, ProviderUnavailableError
+from vtcore.memory import Array, Held
+from vtcore.providers import ProviderOptions
+from vtcore.providers.gpu.device import Device, Limits, Values
+from vtcore.providers.gpu.provider import Accelerator
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import opencl as target
+
+TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
+CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
+WIDEST = 1 << 15  # groups along the first axis of a grid
+
+
+class OpenCL(Device):
+    """One device, one in-order queue."""
+
+    name = "opencl"
+
+    def __init__(self, device: Any) -> None:
+        super().__init__()
+        self.context = cl.Context([device])
+        self.queue = cl.CommandQueue(self.context)
+        self._programs: dict[str, Any] = {}
+        self._eager: dict[str, Any] = {}
+        self._kept: list[Any] = []  # the sources of copies under way
+        self.limits = Limits(
+            binding=device.max_mem_alloc_size,
+            memory=device.global_mem_size,
+            local=device.local_mem_size,
+            group=device.max_work_group_size,
+        )
+
+    def _make(self, size: int, zero: bool) -> Any:
+        try:
+            buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size)
+        except (cl.MemoryError, cl.RuntimeError) as error:
+            raise OutOfMemoryError(
+                f"opencl: {size:,} bytes more don't fit: {self.made:,} of {self.limits.memory:,} bytes are taken ({error})"
+            ) from error
+        if zero:
+            self._zero(buffer, size)
+        return buffer
+
+    def _zero(self, buffer: Any, size: int) -> None:
+        cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, np.uint8), 0, size)
+
+    def upload(self, held: Held, offset: int, host: Array) -> None:
+        self._kept.append(host)
+        cl.enqueue_copy(self.queue, held.buffer, host, dst_offset=offset, is_blocking=False)
+
+    def download(self, held: Held, offset: int, host: Array) -> None:
+        cl.enqueue_copy(self.queue, host, held.buffer, src_offset=offset)
+        self._kept.clear()
+
+    def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
+        cl.enqueue_copy(self.queue, held.buffer, held.buffer, byte_count=nbytes, src_offset=source, dst_offset=target)
+
+    def synchronize(self) -> None:
+        self.queue.finish()
+        self._kept.clear()
+
+    def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Any:
+        if kernel.name not in self._programs:
+            self._programs[kernel.name] = cl.Program(self.context, target.source(kernel)).build()
+            self._eager[kernel.name] = self._object(kernel)
+        # arguments are the state of a kernel object: a recorded launch has one of its own
+        bound = self._object(kernel) if self.sink is not None else self._eager[kernel.name]
+        bound.set_args(*buffers, *values)
+        wide = min(groups, WIDEST)
+        return bound, (wide * kernel.group, -(-groups // wide)), (kernel.group, 1)
+
+    def _object(self, kernel: Kernel) -> Any:
+        made = cl.Kernel(self._programs[kernel.name], kernel.name)
+        made.set_scalar_arg_dtypes([None] * len(kernel.buffers) + [TYPES[s.dtype] for s in kernel.parameters])
+        return made
+
+    def enqueue(self, bound: Any) -> None:
+        cl.enqueue_nd_range_kernel(self.queue, *bound)
+
+
+def devices() -> list[Any]:
+    """All that the drivers show, graphics processors first. Raises ProviderUnavailableError where there is none."""
+    try:
+        found = [d for p in cl.get_platforms() for d in p.get_devices()]
+    except cl.Error as error:
+        raise ProviderUnavailableError(
+            f"opencl: no driver is installed ({error}); on Debian, pocl-opencl-icd runs on the processor"
+        ) from error
+    if not found:
+        raise ProviderUnavailableError("opencl: the drivers show no device")
+    return sorted(found, key=lambda d: d.type != cl.device_type.GPU)
+
+
+def make(options: ProviderOptions) -> Accelerator:
+    """A provider over the device that VTCORE_OPENCL_DEVICE names a part of, or the first."""
+    wanted, found = os.environ.get(CHOICE, ""), devices()
+    named = [d for d in found if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
+    if not named:
+        shown = "; ".join(f"{d.platform.name} {d.name}" for d in found)
+        raise ProviderUnavailableError(f"opencl: {CHOICE} is {wanted!r}, which no device's name holds; there are {shown}")
+    chosen = named[0]
+    facts = {"device": chosen.name, "driver": f"{chosen.platform.name}, {chosen.version}"}
+    return Accelerator("opencl", OpenCL(chosen), facts)
