@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from vtcore.errors import ProviderError
 from vtcore.op import Op
+from vtcore.providers.kernels import ops as families
 
-FAMILIES = ("norm",)
 Launching = Callable[..., Any]  # (device, then the op's arguments by name) -> Tensors
 
 
@@ -40,6 +41,6 @@ def runs(op: Op, *, declines: Callable[..., str | None] | None = None) -> Callab
 
 def table() -> dict[str, Entry]:
     """Every entry of every family."""
-    for family in FAMILIES:
-        import_module(f"vtcore.providers.kernels.ops.{family}")
+    for family in iter_modules(families.__path__):
+        import_module(f"{families.__name__}.{family.name}")
     return TABLE

@@ -12,12 +12,52 @@ if TYPE_CHECKING:
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 RESERVED = frozenset(
-    ("sample", "input", "output", "out", "in", "inout", "common", "filter", "active", "half", "texture", "device", "constant", "thread")
-    + ("kernel", "buffer", "shared", "local", "global")
+    (
+        "sample",
+        "input",
+        "output",
+        "out",
+        "in",
+        "inout",
+        "common",
+        "filter",
+        "active",
+        "half",
+        "texture",
+        "device",
+        "constant",
+        "thread",
+        "kernel",
+        "buffer",
+        "shared",
+        "local",
+        "global",
+    )
 )
 TYPES = frozenset(
-    ("double", "long", "short", "char", "uchar", "ushort", "size_t", "auto", "unsigned", "signed")
-    + ("float2", "float3", "float4", "vec2", "vec3", "vec4", "int2", "int4", "uint2", "uint4", "half2")
+    (
+        "double",
+        "long",
+        "short",
+        "char",
+        "uchar",
+        "ushort",
+        "size_t",
+        "auto",
+        "unsigned",
+        "signed",
+        "float2",
+        "float3",
+        "float4",
+        "vec2",
+        "vec3",
+        "vec4",
+        "int2",
+        "int4",
+        "uint2",
+        "uint4",
+        "half2",
+    )
 )
 RULES: tuple[tuple[str, str], ...] = (
     (r"\(\s*(float|int|uint)\s*\)", "a cast is F32(x), U32(x) or I32(x)"),
