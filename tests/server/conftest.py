@@ -3,7 +3,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -56,9 +56,15 @@ class Server:
 
     def engine(self) -> int:
         """The process id of the engine."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        (pid,) = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        (pid,) = self.engines()
         return pid
+
+    def engines(self) -> list[int]:
+        """The same; none where it has died, and the next one has not been started."""
+        with suppress(OSError):  # a thread or the whole process ends while it is looked at
+            tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+            return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        return []
 
     def check_idle(self) -> None:
         """Fails where a request, or what it held, has not been let go."""

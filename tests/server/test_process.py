@@ -7,7 +7,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.server.conftest import Server, serving
+from tests.server.conftest import SECONDS, Server, serving
+from vtcore.server.remote import PATIENCE
 
 LONG = {"prompt": "abc", "max_tokens": 480, "ignore_eos": True}
 
@@ -50,6 +51,22 @@ def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
         assert json.loads(told[-2].removeprefix("data: "))["error"]["code"] == 503
         server.wait(200)
         assert server.client.post("/v1/completions", json={"prompt": "a"}).status_code == 200
+
+
+def test_a_server_whose_engine_keeps_dying_ends_with_an_error(model, tmp_path):
+    """Whoever looks after the process, such as systemd, is then asked to start it anew."""
+    with serving(model, tmp_path) as server:
+        killed = set()
+        end = time.monotonic() + SECONDS
+        while server.process.poll() is None:
+            assert time.monotonic() < end, f"{len(killed)} engines were killed: {server.said()}"
+            for pid in set(server.engines()) - killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            time.sleep(0.01)
+        assert (server.process.returncode, len(killed)) == (1, PATIENCE + 1), server.said()
+        assert "vtcore: error: the engine died 6 times in a row" in server.said()
+        assert "Traceback" not in server.said()
 
 
 def test_requests_that_meet_a_death_are_told_of_it(model, tmp_path):

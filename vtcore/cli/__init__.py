@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NoReturn
 
 from vtcore.cli import (
     bench,
@@ -54,10 +54,21 @@ COMMANDS = (
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
 
 
+class Version(argparse.Action):
+    """Asks for the version only where it is wanted: looking it up takes as long as defining all commands."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it, and end."""
+        from vtcore import __version__
+
+        print(f"vtcore {__version__}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """Every command and option."""
     top = argparse.ArgumentParser("vtcore", description="An LLM inference engine that says what ran where.", allow_abbrev=False)
-    top.add_argument("--version", action="version", version=f"vtcore {_version()}")
+    top.add_argument("--version", action=Version, nargs=0, help="show the version and end")
     debug(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
@@ -95,10 +106,3 @@ def _said(message: str, code: int) -> int:
     with contextlib.suppress(BrokenPipeError):
         print(f"vtcore: {' '.join(message.split())}", file=sys.stderr, flush=True)
     return code
-
-
-def _version() -> str:
-    try:
-        return version("vtcore")
-    except PackageNotFoundError:  # run from its sources
-        return "0"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from contextlib import closing
 from importlib.util import find_spec
@@ -32,6 +31,8 @@ def add(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Load, answer, count."""
+    import asyncio
+
     from vtcore.cli import session
     from vtcore.errors import VtcoreError
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtcore.cli import options
 from vtcore.cli.config_file import ConfigFile
 
-NEEDS = "serve needs more packages: pip install 'vtcore[serve]'"
+if TYPE_CHECKING:
+    from vtcore.server.process import EngineProcess
+
+PACKAGES = ("fastapi", "msgspec", "prometheus_client", "pydantic", "uvicorn", "zmq")
 
 
 def add(commands: Any) -> None:
@@ -41,17 +45,25 @@ def main(args: argparse.Namespace) -> None:
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
     from vtcore.errors import ArgumentError, VtcoreError
+    from vtcore.server.process import EngineProcess
 
     if (args.ssl_keyfile is None) != (args.ssl_certfile is None):
         raise ArgumentError("--ssl-keyfile and --ssl-certfile go together: give both or none")
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise VtcoreError(f"serve needs {', '.join(missing)}: pip install 'vtcore[serve]'")
     with bar() as progress:
         model = resolve(args.model, progress)
-    try:
-        from vtcore.server.launch import Listen, serve
-        from vtcore.server.process import EngineProcess
-    except ImportError:
-        raise VtcoreError(NEEDS) from None
     process = EngineProcess(str(model), options.engine_arguments(args))
+    try:
+        _serve(process, model, args)
+    finally:
+        process.stop(patience=0)
+
+
+def _serve(process: EngineProcess, model: Path, args: argparse.Namespace) -> None:
+    """What is imported here takes as long as a small model's loading, which goes on meanwhile."""
+    from vtcore.server.launch import Listen, serve
+
     config = {
         "names": args.served_model_name or [args.model],
         "api_keys": args.api_key,
@@ -62,7 +74,4 @@ def main(args: argparse.Namespace) -> None:
         "traces_endpoint": args.otlp_traces_endpoint,
     }
     listen = Listen(args.host, args.port, args.uds, args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format)
-    try:
-        serve(process, model, config, listen)
-    finally:
-        process.stop(patience=0)
+    serve(process, model, config, listen)

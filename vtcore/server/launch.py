@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtcore.collector import loading
 from vtcore.errors import VtcoreError
 
 if TYPE_CHECKING:
-    from vtcore.formats.checkpoint import Checkpoint
+    import uvicorn
+    from fastapi import FastAPI
+
     from vtcore.server.config import ServerConfig
     from vtcore.server.process import EngineProcess
+    from vtcore.server.remote import RemoteEngine
     from vtcore.server.tracing import Tracing
-    from vtcore.text.tokenizer import Tokenizer
 
 DRAIN_SECONDS = 30
 
@@ -46,36 +49,63 @@ class Listen:
         return {"log_config": config(self.log_level), "access_log": False}
 
 
+@dataclass(frozen=True)
+class Made:
+    """A server that doesn't listen yet."""
+
+    app: FastAPI
+    engine: RemoteEngine
+    tracing: Tracing | None
+
+
 def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], listen: Listen) -> None:
     """Until SIGTERM or Ctrl-C; what runs then is finished, within DRAIN_SECONDS. The engine loads while this imports.
 
-    Raises VtcoreError where the engine's process ends before it is ready."""
+    Raises VtcoreError where the engine's process ends before it is ready, and where it has died too often to be started again: whoever
+    started the server then starts it anew."""
+    with loading():
+        made = _make(process, model, config)
+    asyncio.run(_serve(made, listen))
+
+
+def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Made:
     from vtcore.assembly import find_tokenizer
     from vtcore.errors import TokenizerError
     from vtcore.formats.checkpoint import open_checkpoint
-    from vtcore.server.config import ServerConfig
-
-    checkpoint = open_checkpoint(model)
-    if (tokenizer := find_tokenizer(checkpoint)) is None:
-        raise TokenizerError(f"{model} has no tokenizer; a server answers texts, so it needs one")
-    asyncio.run(_serve(process, checkpoint, tokenizer, ServerConfig(**config), listen))
-
-
-async def _serve(process: EngineProcess, checkpoint: Checkpoint, tokenizer: Tokenizer, config: ServerConfig, listen: Listen) -> None:
-    import uvicorn
-
     from vtcore.server.app import application
+    from vtcore.server.config import ServerConfig
     from vtcore.server.remote import RemoteEngine
 
-    engine, tracing = RemoteEngine(process), _tracing(config)
-    app = application(engine, checkpoint, tokenizer, config, tracing)
+    checkpoint, told = open_checkpoint(model), ServerConfig(**config)
+    if (tokenizer := find_tokenizer(checkpoint)) is None:
+        raise TokenizerError(f"{model} has no tokenizer; a server answers texts, so it needs one")
+    engine, tracing = RemoteEngine(process), _tracing(told)
+    return Made(application(engine, checkpoint, tokenizer, told, tracing), engine, tracing)
+
+
+async def _serve(made: Made, listen: Listen) -> None:
+    import uvicorn
+
     try:
-        await engine.start()
-        await uvicorn.Server(uvicorn.Config(app, **listen.uvicorn())).serve()
+        await made.engine.start()
+        server = uvicorn.Server(uvicorn.Config(made.app, **listen.uvicorn()))
+        lost = asyncio.create_task(_stop_without(made.engine, server))
+        await server.serve()
+        if lost.done():
+            await lost
+        lost.cancel()
     finally:
-        await engine.close()
-        if tracing is not None:
-            await asyncio.to_thread(tracing.close)
+        await made.engine.close()
+        if made.tracing is not None:
+            await asyncio.to_thread(made.tracing.close)
+
+
+async def _stop_without(engine: RemoteEngine, server: uvicorn.Server) -> None:
+    """End the server when its engine has been given up."""
+    try:
+        await engine.lost()
+    finally:
+        server.should_exit = True
 
 
 def _tracing(config: ServerConfig) -> Tracing | None:

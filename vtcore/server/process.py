@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import zmq.asyncio
+if TYPE_CHECKING:
+    import zmq.asyncio
 
 STOP_SECONDS = 5.0
 
@@ -22,10 +23,16 @@ class EngineProcess:
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="vtcore-")
-        self.context = zmq.asyncio.Context()
         self.model, self.options = model, json.dumps(options)
         self._starts = 0
         self.start()
+
+    @cached_property
+    def context(self) -> zmq.asyncio.Context:
+        """Of the server's sockets; imported when the first process has been started."""
+        import zmq.asyncio
+
+        return zmq.asyncio.Context()
 
     @property
     def endpoint(self) -> str:
@@ -40,11 +47,13 @@ class EngineProcess:
     def start(self) -> None:
         """A new process, at an endpoint of its own."""
         self._starts += 1
-        command = [sys.executable, "-m", "vtcore.server.worker", self.endpoint, self.model, self.options]
+        command = [sys.executable, "-m", "vtcore.server", self.endpoint, self.model, self.options]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     async def ended(self) -> int:
         """Wait for the present process to end: its status."""
+        import asyncio
+
         return await asyncio.to_thread(self._process.wait)
 
     def stop(self, patience: float = STOP_SECONDS) -> None:
@@ -53,5 +62,6 @@ class EngineProcess:
             self._process.wait(patience)
         self._process.kill()
         self._process.wait()
-        self.context.destroy(linger=0)
+        if "context" in self.__dict__:
+            self.context.destroy(linger=0)
         self._directory.cleanup()

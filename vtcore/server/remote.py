@@ -62,6 +62,11 @@ class RemoteEngine:
             ready.cancel()
             await self._task
 
+    async def lost(self) -> None:
+        """Raises VtcoreError once the engine has died so often that it isn't started again. Until then it waits."""
+        assert self._task is not None, "start() comes first"
+        await asyncio.shield(self._task)
+
     @property
     def healthy(self) -> bool:
         """Whether there is a process that takes requests."""

@@ -1,11 +1,10 @@
-"""The engine's process: commands in, one message a step out. `python -m vtcore.server.worker ENDPOINT MODEL OPTIONS`."""
+"""The engine's process: commands in, one message a step out."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import traceback
 
 import zmq
@@ -124,18 +123,16 @@ class Worker:
             traceback.print_exception(fault)
 
 
-def main(endpoint: str, model: str, options: str) -> None:
-    """Load, and serve. Ctrl-C is the server's business: it says when to close."""
+def load(model: str, options: str) -> LLM:
+    """The engine; its options are LLM's, as JSON. Ctrl-C is the server's business from now on: it says when to close."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with LLM(model, **json.loads(options)) as llm, zmq.Context() as context, context.socket(zmq.PAIR) as socket:
+    return LLM(model, **json.loads(options))
+
+
+def work(llm: LLM, endpoint: str) -> None:
+    """Do what is asked for at an endpoint, until it is to close."""
+    with llm, zmq.Context() as context, context.socket(zmq.PAIR) as socket:
         socket.linger = 0
         socket.connect(endpoint)
         Worker(llm, socket).run()
-
-
-if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:4])
-    except (VtcoreError, OSError) as wrong:
-        sys.exit(f"vtcore: error: {wrong}")

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
+from vtcore.collector import uncollected
 from vtcore.errors import TokenizerError
 from vtcore.text.alphabet import spell
 from vtcore.text.encoder import Around, RustEncoder
 from vtcore.text.pieces import Spelling, TokenPieces, byte_fallback, byte_level, respell, word_piece
 from vtcore.text.splits import Splitter
 from vtcore.text.spm import MARK
-from vtcore.text.vocabulary import Kind, Vocabulary, add_tokens, uncollected
+from vtcore.text.vocabulary import Kind, Vocabulary, add_tokens
 
 LITERAL = (Kind.CONTROL, Kind.UNKNOWN, Kind.USER_DEFINED)
 

@@ -16,10 +16,11 @@ from typing import Any
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
+from vtcore.collector import uncollected
 from vtcore.errors import TokenizerError
 from vtcore.text.encoder import Around, RustEncoder
 from vtcore.text.pieces import Spelling, TokenPieces, byte_fallback, respell
-from vtcore.text.vocabulary import Kind, Vocabulary, add_tokens, uncollected
+from vtcore.text.vocabulary import Kind, Vocabulary, add_tokens
 
 MARK = "\u2581"
 

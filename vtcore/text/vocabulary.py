@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -100,15 +98,3 @@ def add_tokens(inner: tokenizers.Tokenizer, vocabulary: Vocabulary, *, strip_rig
     inner.add_special_tokens([tokenizers.AddedToken(t, normalized=False, special=True, rstrip=strip_right) for t in special if t])
     user_defined = vocabulary.named(Kind.USER_DEFINED).values()
     inner.add_tokens([tokenizers.AddedToken(t, normalized=normalized and " " not in t) for t in user_defined if t])
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the cycle collector, which would walk over half a million pairs of strings again and again while they are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
