@@ -172,7 +172,7 @@ def test_arrays_in_lists_are_brought_too():
     provider = far(add, None)
     x, y = tensors([1], [2])
     d = Dispatcher([provider])
-    d._bring(add, {"x": [x, y], "y": (x,)}, provider.memory)
+    d.bring(add, {"x": [x, y], "y": (x,)}, provider.memory)
     assert all(provider.memory in t.storage.copies for t in (x, y))
 
 
@@ -248,6 +248,8 @@ def test_a_report_says_what_ran_what_declined_and_what_was_copied():
         scale(x, 3.0)
         add(x.reshape(2), y.reshape(2))
     report = d.report()
+    milliseconds = report.copied[0].milliseconds
+    assert milliseconds >= 0
     assert report.json() == {
         "ran": [
             {"op": "add", "provider": "near", "calls": 2},
@@ -259,14 +261,14 @@ def test_a_report_says_what_ran_what_declined_and_what_was_copied():
             {"op": "add", "provider": "near", "reason": "x has 1 axes; the kernel takes 2", "calls": 1},
             {"op": "scale", "provider": "near", "reason": "no kernel", "calls": 1},
         ],
-        "copied": [{"op": "scale", "way": "host->far", "copies": 1, "nbytes": 8}],
+        "copied": [{"op": "scale", "way": "host->far", "copies": 1, "nbytes": 8, "milliseconds": milliseconds}],
     }
     assert json.loads(json.dumps(report.json())) == report.json()
     lines = str(report).splitlines()
     assert lines[0] == "ran"
     assert "       2  add                  near" in lines
     assert "       1  add                  near: x has 1 axes; the kernel takes 2" in lines
-    assert "       1  scale                host->far  8 bytes" in lines
+    assert f"       1  scale                host->far  8 bytes, {milliseconds:.1f} ms" in lines
 
 
 def test_an_empty_report_says_so():

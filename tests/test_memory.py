@@ -91,9 +91,9 @@ def test_only_what_is_missing_is_copied_and_reported():
     t.numpy()[:] = np.arange(32).reshape(4, 8)
     storage.wrote(HOST, np.array([1, 2]))
     moves = []
-    storage.at(far, np.array([0, 1, 3]), lambda s, a, b, n: moves.append((a.name, b.name, n)))
+    storage.at(far, np.array([0, 1, 3]), lambda s, a, b, n, seconds: moves.append((a.name, b.name, n)))
     assert moves == [("host", "far", 32)]  # row 1: rows 0 and 3 are zeros that nobody wrote
-    storage.at(far, None, lambda s, a, b, n: moves.append((a.name, b.name, n)))
+    storage.at(far, None, lambda s, a, b, n, seconds: moves.append((a.name, b.name, n)))
     assert moves[1:] == [("host", "far", 32)]
     storage.at(far, None, lambda *_: moves.append("again"))
     assert len(moves) == 2
@@ -119,7 +119,7 @@ def test_rows_go_between_two_far_memories_through_the_host():
     storage.at(a).buffer[:128].view(np.int32)[:] = 9
     storage.wrote(a)
     moves = []
-    assert (storage.at(b, None, lambda s, x, y, n: moves.append((x.name, y.name, n))).buffer[:128].view(np.int32) == 9).all()
+    assert (storage.at(b, None, lambda s, x, y, n, seconds: moves.append((x.name, y.name, n))).buffer[:128].view(np.int32) == 9).all()
     assert moves == [("far", "farther", 128)]
     assert storage.valid[HOST].all()
     assert (t.numpy() == 9).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextvars import Token
 from typing import Any, Protocol
@@ -21,10 +21,19 @@ REFERENCE = "reference"
 
 
 class Recorder(Protocol):
-    """What wants to know of every op that no provider records by itself."""
+    """What wants to know of everything that isn't a launch of a provider which records."""
 
-    def called(self, op: Op, function: Function, call: Call, out: Any) -> None:
-        """`function(**call)` gave `out`."""
+    def called(self, op: Op, function: Function, call: Call, out: Any, memory: Memory) -> None:
+        """`function(**call)` gave `out`, in a memory."""
+
+    def brought(self, op: Op, call: Call, memory: Memory) -> None:
+        """The arguments of an op that a provider is about to record are true in its memory."""
+
+    def wrote(self, op: Op, call: Call, memory: Memory) -> None:
+        """Such an op has written to caches."""
+
+    def moved(self, storage: Storage, source: Memory, target: Memory) -> None:
+        """Bytes were copied for an op."""
 
 
 def definition(op: Op) -> Function:
@@ -43,32 +52,44 @@ class Dispatcher:
         self.declines: Counter[Decline] = Counter()
         self.copies: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
+        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.recorder: Recorder | None = None
-        self._op = ""
+        self.op_name = ""  # of the op that runs: copies are counted under it
         self._tokens: list[Token[Any]] = []
 
     def run(self, op: Op, call: Call) -> Any:
         """Run one op on the first provider that accepts it."""
-        self._op = op.name
+        self.op_name = op.name
         for provider in self.providers:
             chosen = provider.accept(op, call)
             if isinstance(chosen, Decline):
                 self.declined(chosen)
                 continue
             self.ran[op.name, provider.name] += 1
-            touched = self._bring(op, call, provider.memory)
-            out = chosen(**call) if provider.records else self.call(provider, op, chosen, call)
-            self._settle(op, call, touched, provider.memory)
-            if self.recorder is not None and not provider.records:
-                self.recorder.called(op, chosen, call, out)
-            return out
+            return self._recorded(provider, op, chosen, call) if provider.records else self._called(provider, op, chosen, call)
         self.ran[op.name, REFERENCE] += 1
-        touched = self._bring(op, call, HOST)
-        define = definition(op)
-        out = define(**call)
-        self._settle(op, call, touched, HOST)
+        return self._called(None, op, definition(op), call)
+
+    def _recorded(self, provider: Provider, op: Op, function: Function, call: Call) -> Any:
+        """Run a kernel of a provider that tells of its launches by itself."""
+        touched = self.bring(op, call, provider.memory)
+        if self.recorder is not None and op.touches:
+            self.recorder.brought(op, call, provider.memory)
+        out = function(**call)
+        if op.writes:
+            self.settle(op, call, touched, provider.memory)
+            if self.recorder is not None:
+                self.recorder.wrote(op, call, provider.memory)
+        return out
+
+    def _called(self, provider: Provider | None, op: Op, function: Function, call: Call) -> Any:
+        """Run a function that nobody records: a definition, or a kernel that is written in Python."""
+        memory = HOST if provider is None else provider.memory
+        touched = self.bring(op, call, memory)
+        out = function(**call) if provider is None else self.call(provider, op, function, call)
+        self.settle(op, call, touched, memory)
         if self.recorder is not None:
-            self.recorder.called(op, define, call, out)
+            self.recorder.called(op, function, call, out, memory)
         return out
 
     def call(self, provider: Provider, op: Op, function: Function, call: Call) -> Any:
@@ -98,15 +119,15 @@ class Dispatcher:
                 "without strict it falls back to the next provider, and the report counts it"
             )
 
-    def _bring(self, op: Op, call: Call, memory: Memory) -> dict[str, Array | None]:
+    def bring(self, op: Op, call: Call, memory: Memory) -> dict[str, Array | None]:
         """Make every argument true in a memory: of one that the op touches by rows, those rows."""
         touched: dict[str, Array | None] = {}
         for name, value in call.items():
             if isinstance(value, Tensor):
                 storage = value.storage
                 if name in op.touches and storage.copies.keys() - {memory}:
-                    rows = touched[name] = op.touches[name](**{n: _index(v) for n, v in call.items()})
-                    storage.at(memory, rows, self.moved)
+                    touched[name] = self.rows(op, name, call)
+                    storage.at(memory, touched[name], self.moved)
                 else:
                     storage.at(memory, None, self.moved)
             elif isinstance(value, (list, tuple)):
@@ -115,20 +136,28 @@ class Dispatcher:
                         v.storage.at(memory, None, self.moved)
         return touched
 
-    def _settle(self, op: Op, call: Call, touched: dict[str, Array | None], memory: Memory) -> None:
+    def settle(self, op: Op, call: Call, touched: dict[str, Array | None], memory: Memory) -> None:
         """What was written is true only where it was written. (With one copy nobody asked for rows: it stays true as a whole.)"""
         for name in op.writes:
             if call[name] is not None:
                 call[name].storage.wrote(memory, touched.get(name))
 
-    def moved(self, storage: Storage, source: Memory, target: Memory, nbytes: int) -> None:
+    def rows(self, op: Op, name: str, call: Call) -> Array | None:
+        """The rows of a cache that a call of an op touches; None where the host can't tell: all."""
+        return op.touches[name](**{n: _index(v) for n, v in call.items()})
+
+    def moved(self, storage: Storage, source: Memory, target: Memory, nbytes: int, seconds: float) -> None:
         """Count one copy between memories, under the op that needed it."""
-        self.copies[self._op, f"{source.name}->{target.name}"] += 1
-        self.bytes[self._op, f"{source.name}->{target.name}"] += nbytes
+        way = self.op_name, f"{source.name}->{target.name}"
+        self.copies[way] += 1
+        self.bytes[way] += nbytes
+        self.seconds[way] += seconds
+        if self.recorder is not None:
+            self.recorder.moved(storage, source, target)
 
     def report(self) -> Report:
         """What ran where so far, every decline with its reason, and every copy."""
-        return Report.of(self.ran, self.declines, self.copies, self.bytes)
+        return Report.of(self.ran, self.declines, self.copies, self.bytes, self.seconds)
 
     def __enter__(self) -> Dispatcher:
         self._tokens.append(RUNNER.set(self.run))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +117,7 @@ class HostMemory(Memory):
 
 
 HOST = HostMemory()
-Moved = Callable[["Storage", Memory, Memory, int], None]
+Moved = Callable[["Storage", Memory, Memory, int, float], None]  # what went from where to where: bytes, and seconds of the host's
 
 
 class Storage:
@@ -170,14 +171,14 @@ class Storage:
             mine, left = left[true[left]], left[~true[left]]
             for begin, end in runs(mine):
                 span = slice(begin * size, end * size)
-                host = self._host()[span]
+                host, began = self._host()[span], perf_counter()
                 if source is not HOST:  # through the host, whose copy becomes true too
                     source.download(self.copies[source], span.start, host)
                     self.valid[HOST][begin:end] = True
                 if memory is not HOST:
                     memory.upload(held, span.start, host)
                 if moved:
-                    moved(self, source, memory, span.stop - span.start)
+                    moved(self, source, memory, span.stop - span.start, perf_counter() - began)
         assert not len(left), f"rows {left} are true nowhere"
 
     def _host(self) -> Array:

@@ -49,7 +49,7 @@ class Placement:
 
     def report(self) -> Report:
         """What would run where, and every decline."""
-        return Report.of(self.ran, self.declines, {}, {})
+        return Report.of(self.ran, self.declines, {}, {}, {})
 
     def _run(self, op: Op, call: Call) -> Any:
         self.ran[op.name, self._where(op, call)] += 1

@@ -57,7 +57,7 @@ class Plans:
             self._note(shapes, None)
             return forward(self._eager(shapes, arrays))
         inputs = Inputs(arrays)
-        with Capture(self._dispatcher) as capture:
+        with Capture(self._dispatcher, inputs) as capture:
             out = forward(inputs.tensors)
         kept = sum(t.nbytes for t in (out if isinstance(out, tuple) else (out,)) if t is not None)
         self._note(shapes, Plan(capture, inputs, out, capture.nbytes + kept))

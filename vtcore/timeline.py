@@ -119,9 +119,9 @@ class Timeline:
         return lambda op, call: self._timed(f"{op.name} rounded", partial(run, op))(call)
 
     def _moved(self, moved: Method) -> Method:
-        def call(storage: Storage, source: Memory, target: Memory, nbytes: int) -> None:
-            moved(storage, source, target, nbytes)
-            self._instant("copy", {"way": f"{source.name}->{target.name}", "bytes": nbytes})
+        def call(storage: Storage, source: Memory, target: Memory, nbytes: int, seconds: float) -> None:
+            moved(storage, source, target, nbytes, seconds)
+            self._instant("copy", {"way": f"{source.name}->{target.name}", "bytes": nbytes, "ms": round(seconds * 1e3, 3)})
 
         return call
 

@@ -19,6 +19,7 @@ from vtcore.providers.kernels.targets import opencl as target
 
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
+WAITS = 1 << 20  # bytes of an upload that the host waits for
 WIDEST = 1 << 15  # groups along the first axis of a grid
 
 
@@ -56,8 +57,11 @@ class OpenCL(Device):
         cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, np.uint8), 0, size)
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
-        self._kept.append(host)
-        cl.enqueue_copy(self.queue, held.buffer, host, dst_offset=offset, is_blocking=False)
+        small = host.nbytes < WAITS  # what is small is copied, since its owner may write to it before the queue has read it
+        if small:
+            host = host.copy()
+            self._kept.append(host)
+        cl.enqueue_copy(self.queue, held.buffer, host, dst_offset=offset, is_blocking=not small)
 
     def download(self, held: Held, offset: int, host: Array) -> None:
         cl.enqueue_copy(self.queue, host, held.buffer, src_offset=offset)
