@@ -1,0 +1,90 @@
+"""Rows taken from a table, and rows put in their place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vtcore import ops
+from vtcore.providers.gpu.device import Device
+from vtcore.providers.gpu.table import runs
+from vtcore.providers.gpu.views import rows as rows_of
+from vtcore.providers.gpu.views import stride_of_rows
+from vtcore.providers.kernels.declare import buffers, kernel
+from vtcore.providers.kernels.ops.linear import seen_matrix, unreadable
+from vtcore.tensor import Tensor, empty
+
+EMBEDDING = kernel(
+    "embedding",
+    buffers(reads="w:f32|f16|bf16 ids:i32", writes="y"),
+    "total n k w_stride step",
+    """
+    if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k * step)), n - 1u) * w_stride + INDEX % k));
+""",
+)
+LOOK_UP = kernel(
+    "look_up",
+    buffers(reads="w:i32 ids:i32", writes="y:i32"),
+    "total n k w_stride w_step step",
+    """
+    if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k * step)), n - 1u) * w_stride + INDEX % k * w_step));
+""",
+)
+PLACE = kernel(
+    "place",
+    buffers(reads="x rows:i32 values", writes="y"),
+    "n k x_stride v_stride step adds",
+    """
+    for (uint i = LANE; i < k; i += WG) ST_y(GROUP * k + i, LD_x(GROUP * x_stride + i));
+    for (uint r = 0u; r < n; r++) {
+        if (LD_rows(r * step) == I32(GROUP)) {
+            for (uint i = LANE; i < k; i += WG) {
+                float value = LD_values(r * v_stride + i);
+                if (adds > 0u) value = LD_y(GROUP * k + i) + value;
+                ST_y(GROUP * k + i, value);
+            }
+        }
+    }
+""",
+)
+
+
+def steady(name: str, numbers: Tensor) -> str | None:
+    """Why kernels can't read integers, or None."""
+    return None if stride_of_rows(numbers[..., None]) else f"{name} lie at unlike strides {list(numbers.strides)}"
+
+
+def step_of(numbers: Tensor) -> int:
+    """The stride from one integer to the next."""
+    return (stride_of_rows(numbers[..., None]) or (0, 1))[1]
+
+
+def _embedding_declines(device: Device, table: Tensor, ids: Tensor) -> str | None:
+    return unreadable("table", table) or steady("ids", ids)
+
+
+@runs(ops.embedding, declines=_embedding_declines)
+def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
+    """A work item for each value, of a quantised table for 16 of them."""
+    n, k = table.shape
+    y = empty(device, (*ids.shape, k))
+    seen, stride = seen_matrix(device, table)
+    device.each(EMBEDDING, [seen, ids, y], [n, k, stride, step_of(ids)], y.size)
+    return y
+
+
+@runs(ops.look_up)
+def look_up(device: Device, table: Tensor, ids: Tensor) -> Tensor:
+    """A work item for each number."""
+    n, k = table.shape
+    y = empty(device, (*ids.shape, k), np.int32)
+    device.each(LOOK_UP, [table, ids, y], [n, k, *table.strides, ids.strides[0]], y.size)
+    return y
+
+
+@runs(ops.place)
+def place(device: Device, x: Tensor, rows: Tensor, values: Tensor, add: bool) -> Tensor:
+    """A group of work items for each row of x, which looks through all numbers."""
+    y, seen, given = empty(device, x.shape), rows_of(device, x), rows_of(device, values)
+    scalars = [given.number, seen.width, seen.stride, given.stride, rows.strides[0], int(add)]
+    device.launch(PLACE, [seen.tensor, rows, given.tensor, y], scalars, seen.number if seen.width else 0)
+    return y

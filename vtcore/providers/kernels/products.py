@@ -1,0 +1,125 @@
+"""Kernels that multiply rows by a matrix [N K], made from how one kind of weight is read.
+
+A group of 128 work items makes a tile of rows times 16 outputs. 16 lanes share an output: in each step of 256 columns a lane adds up 16 of
+them, in four chains, and what the lanes have is added in their order at the end. So the order of additions for one result is the same
+in every tile, whatever rows stand beside it. The rows of x that a tile needs stand in shared memory, a word of room after every 16."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vtcore.providers.kernels.declare import Kernel, buffers, kernel
+
+GROUP, LANES, TERMS = 128, 16, 16  # work items; those that share an output; columns of a lane in a step
+STEP = LANES * TERMS
+OUTPUTS = 2  # of a lane; a group makes eight times as many
+SCALARS = "k n rows x_stride w_stride biased"
+CHOICE = "chosen share w_each"  # of kernels that take a matrix by its number
+
+
+class Weight(NamedTuple):
+    """How a kernel reads a weight: `terms` is text that sets `float v[16]` for a lane, from column `column` in the row at `o`."""
+
+    name: str
+    buffer: str  # as `buffers` takes it
+    terms: str
+    lane: str  # where a lane's first and its next values of x stand in a row of the tile
+    next: str
+    tables: str = ""
+    helpers: str = ""
+
+
+DENSE = Weight(
+    "dense",
+    "w:f32|f16|bf16",
+    "\n".join(
+        f"v[{j}] = 0.0f; if (column + {j * LANES}u + lane < k) v[{j}] = LD_w(o + column + {j * LANES}u + lane);" for j in range(TERMS)
+    ),
+    "lane",
+    "17u",
+)
+
+HEAD = """
+    uint tiles = (rows + ROWS - 1u) / ROWS, row = GROUP % tiles * ROWS, lane = LANE % 16u, part = LANE / 16u;
+    uint place = GROUP / tiles * (8u * OUTPUTS), end = k, base = 0u;
+    {choose}
+    float sums[ROWS * OUTPUTS];
+    for (uint i = 0u; i < ROWS * OUTPUTS; i++) sums[i] = 0.0f;
+    for (uint from = 0u; from < end; from += SPAN) {{
+        BARRIER();
+        for (uint i = LANE; i < ROWS * SPAN; i += WG) {{
+            uint r = row + i / SPAN, j = i % SPAN;
+            float value = 0.0f;
+            if (r < rows && from + j < k) value = LD_x({x_row} * x_stride + from + j);
+            tile[i / SPAN * PITCH + j + j / 16u] = value;
+        }}
+        BARRIER();
+        for (uint step = 0u; step < SPAN && from + step < k; step += 256u) {{
+            uint column = from + step;
+            {lane}
+        }}
+    }}
+"""
+LANE = """
+            for (uint each = 0u; each < OUTPUTS; each++) {{
+                uint o = base + min(place + each * 8u + part, n - 1u) * w_stride;
+                float v[16];
+                {terms}
+                for (uint r = 0u; r < ROWS; r++) {{
+                    uint at = r * PITCH + step + step / 16u + {lane};
+                    float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
+                    {chains}
+                    sums[r * OUTPUTS + each] += (p + q) + (s + t);
+                }}
+            }}
+"""
+TAIL = """
+    BARRIER();
+    for (uint i = 0u; i < ROWS * OUTPUTS; i++) tile[i * WG + LANE] = sums[i];
+    BARRIER();
+    for (uint i = LANE; i < ROWS * OUTPUTS * 8u; i += WG) {{
+        uint which = i / 8u, to = place + which % OUTPUTS * 8u + i % 8u, r = row + which / OUTPUTS;
+        float total = 0.0f;
+        for (uint l = 0u; l < 16u; l++) total += tile[which * WG + i % 8u * 16u + l];
+        if ({stores}) {{
+            if (biased > 0u) total += LD_bias({bias});
+            ST_y(r * n + to, total);
+        }}
+    }}
+"""
+# chosen: 0, the one matrix there is; 1, that of the row's number; e + 2, that with number e, for the rows that have it
+CHOOSE = """
+    uint mine = 0u;
+    if (chosen > 0u) mine = U32(LD_ids(row));
+    if (chosen > 1u && mine != chosen - 2u) end = 0u;
+    if (chosen == 1u) base = mine * w_each;
+"""
+
+
+def _chains(weight: Weight) -> str:
+    names = "pqst"
+    return " ".join(f"{names[j % 4]} = FMA(v[{j}], tile[at + {j}u * {weight.next}], {names[j % 4]});" for j in range(TERMS))
+
+
+def product_kernel(weight: Weight, rows: int, name: str = "linear") -> Kernel:
+    """The kernel for tiles of so many rows. That of one row also takes, for each row, a matrix by its number."""
+    alone, span = rows == 1, STEP * (4 if rows == 1 else 1)
+    pitch = span + span // TERMS
+    text = {
+        "choose": CHOOSE if alone else "",
+        "x_row": "(r / share)" if alone else "r",
+        "stores": "to < n && end > 0u" if alone else "to < n && r < rows",
+        "bias": "mine * n + to" if alone else "to",
+        "lane": LANE.format(terms=weight.terms, lane=weight.lane, chains=_chains(weight)),
+    }
+    reads = f"x {weight.buffer} bias {'ids:i32 ' if alone else ''}{weight.tables}"
+    return kernel(
+        f"{name}_{weight.name}_{rows}",
+        buffers(reads=reads, writes="y"),
+        f"{SCALARS} {CHOICE if alone else ''}",
+        (HEAD + TAIL).format(**text),
+        helpers=weight.helpers,
+        shared=(("tile", "f32", f"{max(rows * pitch, rows * OUTPUTS * GROUP)}u"),),
+        constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": span, "PITCH": pitch},
+        group=GROUP,
+    )
