@@ -1,4 +1,4 @@
-"""Tensors as kernels read them: float32, and contiguous or in rows at one stride. Where one isn't, a copy on the device is."""
+"""Tensors as kernels read them: float32 or int32, and contiguous or in rows at one stride. Where one isn't, a copy on the device is."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import numpy as np
 
 from vtcore.providers.gpu.device import Device, is_float32
 from vtcore.providers.kernels.declare import buffers, kernel
-from vtcore.tensor import Tensor, empty
+from vtcore.tensor import Tensor, empty, steps
 
 MOST_AXES = 6
 
-STRIDED_COPY = kernel(
-    "strided_copy",
-    buffers(reads="x:f32|f16|bf16", writes="y"),
-    "total n1 n2 n3 n4 n5 s0 s1 s2 s3 s4 s5",
-    """
+WALK = "total n1 n2 n3 n4 n5 s0 s1 s2 s3 s4 s5"
+STORE = """
     if (INDEX < total) {
         uint i = INDEX, at = 0u;
         at += i % n5 * s5; i /= n5;
@@ -25,9 +22,12 @@ STRIDED_COPY = kernel(
         at += i % n3 * s3; i /= n3;
         at += i % n2 * s2; i /= n2;
         at += i % n1 * s1 + i / n1 * s0;
-        ST_y(INDEX, LD_x(at));
+        ST_y(INDEX, VALUE);
     }
-""",
+"""
+STRIDED_COPY = kernel("strided_copy", buffers(reads="x:f32|f16|bf16", writes="y"), WALK, STORE.replace("VALUE", "LD_x(at)"))
+STRIDED_INTEGERS = kernel(
+    "strided_integers", buffers(reads="x:i32|u32|u8|i8", writes="y:i32"), WALK, STORE.replace("VALUE", "I32(LD_x(at))")
 )
 
 
@@ -57,6 +57,18 @@ def contiguous(device: Device, x: Tensor) -> Tensor:
     return x if is_float32(x) and x.contiguous else _copied(device, x, x.shape, x.strides)
 
 
+def integers(device: Device, x: Tensor) -> Tensor:
+    """x, of integers or of bool, as contiguous int32: itself where it is so, else a copy."""
+    return x if x.dtype == np.int32 and x.contiguous else _copied(device, x, x.shape, x.strides, np.int32)
+
+
+def entries(device: Device, x: Tensor) -> tuple[Tensor, int]:
+    """x as float32 whose axes after the first are contiguous, and the stride between the first axis's entries: itself where it is so."""
+    if not is_float32(x) or x.strides[1:] != steps(x.shape)[1:] or x.strides[0] < 0:
+        x = contiguous(device, x)
+    return x, x.strides[0]
+
+
 def broadcast(device: Device, x: Tensor, shape: Sequence[int]) -> Tensor:
     """x repeated to a shape by NumPy's rule, contiguous; itself where it has that shape and is so."""
     shape = tuple(shape)
@@ -84,17 +96,18 @@ def stride_of_rows(x: Tensor) -> tuple[int, int] | None:
     return (count, stride) if stride >= 0 else None
 
 
-def _copied(device: Device, x: Tensor, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tensor:
+def _copied(device: Device, x: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], dtype: type = np.float32) -> Tensor:
     """Elements of x at these strides, as a new contiguous tensor. A negative stride is 2^32 less: indices wrap around."""
-    out = empty(device, shape, np.float32)
-    joined = _joined(shape, strides)
+    out = empty(device, shape, dtype)
+    joined = joined_axes(shape, strides)
     sizes = [1] * (MOST_AXES - len(joined)) + [n for n, _ in joined]
     steps = [0] * (MOST_AXES - len(joined)) + [s & 0xFFFFFFFF for _, s in joined]
-    device.each(STRIDED_COPY, [x, out], [*(max(n, 1) for n in sizes[1:]), *steps], out.size)
+    copy = STRIDED_COPY if dtype is np.float32 else STRIDED_INTEGERS
+    device.each(copy, [x, out], [*(max(n, 1) for n in sizes[1:]), *steps], out.size)
     return out
 
 
-def _joined(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+def joined_axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
     """Axes with their strides, neighbours that one stride walks as one."""
     out: list[tuple[int, int]] = []
     for n, s in zip(shape, strides, strict=True):
