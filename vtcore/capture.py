@@ -139,6 +139,8 @@ class Capture:
         for name, tensor in cached.items():
             if len(tensor.storage.copies) > 1:
                 tensor.storage.at(memory, self.dispatcher.rows(op, name, call), self.dispatcher.moved)
+                if memory is HOST and name in op.writes:
+                    tensor.storage.ask()
 
     def _settle(self, op: Op, call: Call, written: list[str], memory: Memory) -> None:
         for name in written:

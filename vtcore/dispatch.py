@@ -130,6 +130,8 @@ class Dispatcher:
                     storage.at(memory, touched[name], self.moved)
                 else:
                     storage.at(memory, None, self.moved)
+                if memory is HOST and name in op.writes:
+                    storage.ask()
             elif isinstance(value, (list, tuple)):
                 for v in value:
                     if isinstance(v, Tensor):

@@ -59,6 +59,19 @@ class Memory:
         self.live -= held.nbytes
         held.pool.setdefault(held.nbytes, []).append(held.buffer)
 
+    # Where the host and a device share one memory, nothing is copied between them:
+
+    def view(self, held: Held) -> Array | None:
+        """A piece's bytes as the host sees them once `synchronize` has returned; None where only copies come to the host."""
+        return None
+
+    def adopt(self, host: Array) -> Held | None:
+        """A host array's own bytes as a piece of this memory; None where that can't be. It goes back to no pool."""
+        return None
+
+    def synchronize(self) -> None:
+        """Wait until all that was enqueued is done."""
+
     # What each memory does in its own way:
 
     def _make(self, size: int, zero: bool) -> Any:
@@ -81,9 +94,6 @@ class Memory:
         self.download(held, source, host)
         self.upload(held, target, host)
 
-    def synchronize(self) -> None:
-        """Wait until all that was enqueued is done."""
-
 
 class HostMemory(Memory):
     """The host's: uint8 arrays at aligned addresses. Fresh ones are zero and cost no memory until they are written."""
@@ -91,6 +101,11 @@ class HostMemory(Memory):
     name = "host"
 
     def _make(self, size: int, zero: bool) -> Array:
+        return self.fresh(size)
+
+    @staticmethod
+    def fresh(size: int) -> Array:
+        """Zeros that are aligned, of an array of their own."""
         raw = np.zeros(size + ALIGNMENT, np.uint8)
         start = -raw.ctypes.data % ALIGNMENT
         return raw[start : start + size]
@@ -125,10 +140,12 @@ class Storage:
 
     A row that nobody has written is zeros, and is true in every copy as soon as the copy exists."""
 
-    __slots__ = ("__weakref__", "_address", "copies", "forms", "nbytes", "rows", "valid", "written")
+    __slots__ = ("__weakref__", "_address", "apart", "copies", "forms", "nbytes", "rows", "shared", "valid", "written")
 
     def __init__(self, nbytes: int, rows: int = 1) -> None:
         self.nbytes, self.rows = nbytes, rows
+        self.shared: Memory | None = None  # whose copy is the same bytes as the host's
+        self.apart = False  # its copies are never the same bytes: somebody writes to the host's without asking
         self.copies: dict[Memory, Held] = {}  # one that is there stays
         self._address = 0
         self.valid: dict[Memory, Array] = {}
@@ -156,14 +173,32 @@ class Storage:
         if held is not None and len(self.copies) == 1:  # the only copy is true
             return held
         if held is None:
-            held = self.copies[memory] = memory.alloc(self.nbytes, zero=not self.written.all())
-            self.valid[memory] = ~self.written
+            held = self._room(memory)
         valid = self.valid[memory]
         missing = np.flatnonzero(~valid) if which is None else which[~valid[which]]
         if len(missing):
             self._bring(memory, held, missing, moved)
             valid[missing] = True
         return held
+
+    def _room(self, memory: Memory) -> Held:
+        """A copy's place: the same bytes as another's where they can be shared with the host."""
+        held = None
+        if not self.apart and self.shared is None:
+            if memory is HOST:
+                for other, there in self.copies.items():
+                    if (view := other.view(there)) is not None:
+                        held, self.shared = Held(view[: self.nbytes], 0, {}), other
+            elif HOST in self.copies and (held := memory.adopt(self.copies[HOST].buffer[: self.nbytes])) is not None:
+                self.shared = memory
+        held = held or memory.alloc(self.nbytes, zero=not self.written.all())
+        self.copies[memory], self.valid[memory] = held, ~self.written
+        return held
+
+    def ask(self) -> None:
+        """Wait until the host may write to its copy: a device that shares the bytes has done what it was told to."""
+        if self.shared is not None:
+            self.shared.synchronize()
 
     def _bring(self, memory: Memory, held: Held, missing: Array, moved: Moved | None) -> None:
         size, left = self.nbytes // self.rows, missing
@@ -172,18 +207,21 @@ class Storage:
             for begin, end in runs(mine):
                 span = slice(begin * size, end * size)
                 host, began = self._host()[span], perf_counter()
-                if source is not HOST:  # through the host, whose copy becomes true too
+                if source is self.shared:
+                    source.synchronize()
+                elif source is not HOST:
                     source.download(self.copies[source], span.start, host)
-                    self.valid[HOST][begin:end] = True
-                if memory is not HOST:
+                self.valid[HOST][begin:end] = True  # through the host, whose copy becomes true too
+                if memory is not HOST and memory is not self.shared:
                     memory.upload(held, span.start, host)
                 if moved:
-                    moved(self, source, memory, span.stop - span.start, perf_counter() - began)
+                    nbytes = 0 if self.shared is not None and {source, memory} == {HOST, self.shared} else span.stop - span.start
+                    moved(self, source, memory, nbytes, perf_counter() - began)
         assert not len(left), f"rows {left} are true nowhere"
 
     def _host(self) -> Array:
         if HOST not in self.copies:
-            self.copies[HOST], self.valid[HOST] = HOST.alloc(self.nbytes, zero=not self.written.all()), ~self.written
+            self._room(HOST)
         buffer: Array = self.copies[HOST].buffer
         return buffer
 
@@ -198,8 +236,9 @@ class Storage:
     def copy_row(self, source: int, target: int) -> None:
         """Make a row what another is, wherever that one is true."""
         size = self.nbytes // self.rows
+        self.ask()
         for memory, held in self.copies.items():
-            if self.valid[memory][source]:
+            if self.valid[memory][source] and not (memory is self.shared and self.valid[HOST][source]):
                 memory.copy(held, source * size, target * size, size)
             self.valid[memory][target] = self.valid[memory][source]
         self.written[target] = self.written[source]
@@ -217,13 +256,17 @@ class Storage:
         """Make a row these bytes, in every memory that has a copy, and in the host's where none has."""
         if not self.copies:
             self._host()
+        self.ask()
         for memory, held in self.copies.items():
-            memory.upload(held, row * data.nbytes, data)
+            if memory is not self.shared:
+                memory.upload(held, row * data.nbytes, data)
             self.valid[memory][row] = True
         self.written[row] = True
         self.forms.clear()
 
     def __del__(self) -> None:
+        if self.shared is not None and self.copies[HOST].nbytes == 0:
+            del self.copies[HOST]  # a view of the other's bytes, which are looked at no longer
         for memory, held in self.copies.items():
             memory.release(held)
 

@@ -164,6 +164,7 @@ class Inputs:
             self.where[name] = (offset, a.shape)
             offset += -(-max(a.size, 1) // 4) * 4
         self.whole = of(np.zeros(offset, np.int32))
+        self.whole.storage.apart = True
         self.host: Array = self.whole.numpy()
         self.tensors = {n: Tensor(self.whole.storage, shape, np.dtype(np.int32), None, at) for n, (at, shape) in self.where.items()}
         self.update(arrays)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
 from vtcore.errors import OutOfMemoryError, ProviderUnavailableError
-from vtcore.memory import Array, Held
+from vtcore.memory import HOST, UNSEEN, Array, Held, references
 from vtcore.providers import ProviderOptions
 from vtcore.providers.gpu.device import Device, Limits, Values
 from vtcore.providers.gpu.provider import Accelerator
@@ -20,7 +20,16 @@ from vtcore.providers.kernels.targets import opencl as target
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
 WAITS = 1 << 20  # bytes of an upload that the host waits for
+WORD = 4  # bytes: kernels read quantised blocks by words
 WIDEST = 1 << 15  # groups along the first axis of a grid
+
+
+class Piece(NamedTuple):
+    """A buffer, and the bytes behind it where the host has the same ones."""
+
+    handle: Any
+    host: Array | None = None
+    adopted: bool = False
 
 
 class OpenCL(Device):
@@ -34,7 +43,8 @@ class OpenCL(Device):
         self.queue = cl.CommandQueue(self.context)
         self._programs: dict[str, Any] = {}
         self._eager: dict[str, Any] = {}
-        self._kept: list[Any] = []  # the sources of copies under way
+        self._kept: list[Any] = []  # what the queue may still read
+        self.shares = shares(device)
         self.limits = Limits(
             binding=device.max_mem_alloc_size,
             memory=device.global_mem_size,
@@ -44,31 +54,56 @@ class OpenCL(Device):
 
     def _make(self, size: int, zero: bool) -> Any:
         try:
-            buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size)
-        except (cl.MemoryError, cl.RuntimeError) as error:
+            if self.shares:  # over pages of the host's, which are zeros that nobody has touched
+                return self._over(HOST.fresh(size), cl.mem_flags.READ_WRITE)
+            piece = Piece(cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size))
+        except (cl.MemoryError, cl.RuntimeError, MemoryError) as error:
             raise OutOfMemoryError(
                 f"opencl: {size:,} bytes more don't fit: {self.made:,} of {self.limits.memory:,} bytes are taken ({error})"
             ) from error
         if zero:
-            self._zero(buffer, size)
-        return buffer
+            self._zero(piece, size)
+        return piece
 
-    def _zero(self, buffer: Any, size: int) -> None:
-        cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, np.uint8), 0, size)
+    def _over(self, host: Array, flags: int) -> Piece:
+        return Piece(cl.Buffer(self.context, flags | cl.mem_flags.USE_HOST_PTR, hostbuf=host), host)
+
+    def _zero(self, buffer: Piece, size: int) -> None:
+        cl.enqueue_fill_buffer(self.queue, buffer.handle, np.zeros(1, np.uint8), 0, size)
+
+    def view(self, held: Held) -> Array | None:
+        host: Array | None = held.buffer.host
+        return host
+
+    def adopt(self, host: Array) -> Held | None:
+        if not self.shares or not host.nbytes or host.ctypes.data % WORD:
+            return None
+        flags = cl.mem_flags.READ_WRITE if host.flags.writeable else cl.mem_flags.READ_ONLY
+        return Held(self._over(host, flags)._replace(adopted=True), 0, {})
+
+    def release(self, held: Held) -> None:
+        """Into the pool; not what was adopted, nor what somebody still looks at: that goes when the queue is done with it."""
+        piece: Piece = held.buffer
+        if piece.adopted or (piece.host is not None and references(piece.host) > UNSEEN):
+            self._kept.append(piece)
+            self.live -= held.nbytes
+            self.made -= held.nbytes
+        else:
+            super().release(held)
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
         small = host.nbytes < WAITS  # what is small is copied, since its owner may write to it before the queue has read it
         if small:
             host = host.copy()
             self._kept.append(host)
-        cl.enqueue_copy(self.queue, held.buffer, host, dst_offset=offset, is_blocking=not small)
+        cl.enqueue_copy(self.queue, held.buffer.handle, host, dst_offset=offset, is_blocking=not small)
 
     def download(self, held: Held, offset: int, host: Array) -> None:
-        cl.enqueue_copy(self.queue, host, held.buffer, src_offset=offset)
+        cl.enqueue_copy(self.queue, host, held.buffer.handle, src_offset=offset)
         self._kept.clear()
 
     def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
-        cl.enqueue_copy(self.queue, held.buffer, held.buffer, byte_count=nbytes, src_offset=source, dst_offset=target)
+        cl.enqueue_copy(self.queue, held.buffer.handle, held.buffer.handle, byte_count=nbytes, src_offset=source, dst_offset=target)
 
     def synchronize(self) -> None:
         self.queue.finish()
@@ -80,7 +115,7 @@ class OpenCL(Device):
             self._eager[kernel.name] = self._object(kernel)
         # arguments are the state of a kernel object: a recorded launch has one of its own
         bound = self._object(kernel) if self.sink is not None else self._eager[kernel.name]
-        bound.set_args(*buffers, *values)
+        bound.set_args(*(b.handle for b in buffers), *values)
         wide = min(groups, WIDEST)
         return bound, (wide * kernel.group, -(-groups // wide)), (kernel.group, 1)
 
@@ -91,6 +126,11 @@ class OpenCL(Device):
 
     def enqueue(self, bound: Any) -> None:
         cl.enqueue_nd_range_kernel(self.queue, *bound)
+
+
+def shares(device: Any) -> bool:
+    """Whether a buffer over the host's bytes is those bytes, for both and without being mapped: on processors."""
+    return bool(device.type & cl.device_type.CPU)
 
 
 def devices() -> list[Any]:

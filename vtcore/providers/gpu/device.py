@@ -64,10 +64,6 @@ class Device(Memory):
 
         return replay
 
-    def synchronize(self) -> None:
-        """Wait until all that was enqueued is done."""
-        raise NotImplementedError(f"device {self.name!r} doesn't say how to wait")
-
     def close(self) -> None:
         """Give back what the device made."""
 
