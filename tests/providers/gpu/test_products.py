@@ -5,9 +5,12 @@ import pytest
 
 from vtcore import ops
 from vtcore.dispatch import Dispatcher
+from vtcore.ops.inputs import blocks
 from vtcore.providers import ProviderOptions
+from vtcore.providers.kernels.blocks import FORMS
 from vtcore.providers.opencl import make
-from vtcore.tensor import of
+from vtcore.quant.blocks import FORMATS
+from vtcore.tensor import held
 
 RNG = np.random.default_rng(0)
 
@@ -20,7 +23,7 @@ def opencl():
 def run(provider, op, **call):
     """An op on a provider, its result on the host."""
     with Dispatcher([provider], strict=True):
-        return op(**{n: of(v) if isinstance(v, np.ndarray) or hasattr(v, "data") else v for n, v in call.items()}).numpy()
+        return op(**{n: held(v) for n, v in call.items()}).numpy()
 
 
 def test_a_row_does_not_depend_on_its_neighbours(opencl):
@@ -29,3 +32,16 @@ def test_a_row_does_not_depend_on_its_neighbours(opencl):
     np.testing.assert_allclose(whole, x.astype(np.float64) @ weight.T.astype(np.float64), rtol=1e-4, atol=1e-4)
     for some in (slice(0, 1), slice(11, 13), slice(3, 19)):
         np.testing.assert_array_equal(run(opencl, ops.linear, x=x[some], weight=weight), whole[some])
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "IQ3_S"])
+def test_a_row_of_blocks_does_not_depend_on_its_neighbours(opencl, name):
+    x, weight = RNG.standard_normal((11, 512)).astype(np.float32), blocks(RNG, 19, 512, FORMATS[name])
+    whole = run(opencl, ops.linear, x=x, weight=weight)
+    np.testing.assert_allclose(whole, x.astype(np.float64) @ weight.dequantize().T.astype(np.float64), rtol=1e-4, atol=1e-3)
+    for some in (slice(4, 5), slice(9, 11)):
+        np.testing.assert_array_equal(run(opencl, ops.linear, x=x[some], weight=weight), whole[some])
+
+
+def test_every_format_has_a_reader():
+    assert FORMS.keys() == FORMATS.keys()

@@ -43,6 +43,7 @@ class Device(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.sink: Sink | None = None
+        self.constants: dict[str, Tensor] = {}  # tables that kernels read, by name
         self._variants: dict[tuple[int, tuple[str, ...]], Kernel] = {}
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:

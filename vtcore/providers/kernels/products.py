@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from vtcore.providers.kernels.blocks import FORMS, Format, value
 from vtcore.providers.kernels.declare import Kernel, buffers, kernel
+from vtcore.quant.blocks import BlockFormat
 
 GROUP, LANES, TERMS = 128, 16, 16  # work items; those that share an output; columns of a lane in a step
 STEP = LANES * TERMS
@@ -18,26 +20,39 @@ CHOICE = "chosen share w_each"  # of kernels that take a matrix by its number
 
 
 class Weight(NamedTuple):
-    """How a kernel reads a weight: `terms` is text that sets `float v[16]` for a lane, from column `column` in the row at `o`."""
+    """How a kernel reads a weight: `terms` sets 16 floats v of a lane in a step, where `when` holds, from the row at `line`."""
 
     name: str
     buffer: str  # as `buffers` takes it
     terms: str
+    when: str
     lane: str  # where a lane's first and its next values of x stand in a row of the tile
     next: str
-    tables: str = ""
+    grid: bool = False
     helpers: str = ""
 
 
-DENSE = Weight(
-    "dense",
-    "w:f32|f16|bf16",
-    "\n".join(
-        f"v[{j}] = 0.0f; if (column + {j * LANES}u + lane < k) v[{j}] = LD_w(o + column + {j * LANES}u + lane);" for j in range(TERMS)
-    ),
-    "lane",
-    "17u",
-)
+def _dense() -> Weight:
+    at = [f"column + {j * LANES}u + lane" for j in range(TERMS)]
+    terms = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
+    return Weight("dense", "w:f32|f16|bf16", terms, "column < k", "lane", "17u")
+
+
+def _of_blocks(form: Format) -> Weight:
+    text, chunk = form.text()
+    terms = f"{begin_of(form.fmt, 'line', 'column + lane * 16u')}\n{text}\n" + "\n".join(
+        f"v[{j}] = {value(chunk, j)};" for j in range(TERMS)
+    )
+    return Weight(form.fmt.name.lower(), "w:bytes", terms, "column + lane * 16u < k", "lane * 17u", "1u", bool(form.grid), form.helpers)
+
+
+def begin_of(fmt: BlockFormat, line: str, column: str) -> str:
+    """Text that sets `o` and `c`, as readers take them, from a row's beginning and a column that is a multiple of 16."""
+    return f"uint first = {column}, c = first % {fmt.block}u / 16u, o = {line} + first / {fmt.block}u * {fmt.nbytes}u;"
+
+
+WEIGHTS = {"dense": _dense()} | {name: _of_blocks(form) for name, form in FORMS.items()}
+
 
 HEAD = """
     uint tiles = (rows + ROWS - 1u) / ROWS, row = GROUP % tiles * ROWS, lane = LANE % 16u, part = LANE / 16u;
@@ -62,14 +77,16 @@ HEAD = """
 """
 LANE = """
             for (uint each = 0u; each < OUTPUTS; each++) {{
-                uint o = base + min(place + each * 8u + part, n - 1u) * w_stride;
-                float v[16];
-                {terms}
-                for (uint r = 0u; r < ROWS; r++) {{
-                    uint at = r * PITCH + step + step / 16u + {lane};
-                    float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
-                    {chains}
-                    sums[r * OUTPUTS + each] += (p + q) + (s + t);
+                uint line = base + min(place + each * 8u + part, n - 1u) * w_stride;
+                if ({when}) {{
+                    float v[16];
+                    {terms}
+                    for (uint r = 0u; r < ROWS; r++) {{
+                        uint at = r * PITCH + step + step / 16u + {lane};
+                        float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
+                        {chains}
+                        sums[r * OUTPUTS + each] += (p + q) + (s + t);
+                    }}
                 }}
             }}
 """
@@ -110,9 +127,9 @@ def product_kernel(weight: Weight, rows: int, name: str = "linear") -> Kernel:
         "x_row": "(r / share)" if alone else "r",
         "stores": "to < n && end > 0u" if alone else "to < n && r < rows",
         "bias": "mine * n + to" if alone else "to",
-        "lane": LANE.format(terms=weight.terms, lane=weight.lane, chains=_chains(weight)),
+        "lane": LANE.format(when=weight.when, terms=weight.terms, lane=weight.lane, chains=_chains(weight)),
     }
-    reads = f"x {weight.buffer} bias {'ids:i32 ' if alone else ''}{weight.tables}"
+    reads = f"x {weight.buffer} bias {'ids:i32 ' if alone else ''}{'grid:bytes' if weight.grid else ''}"
     return kernel(
         f"{name}_{weight.name}_{rows}",
         buffers(reads=reads, writes="y"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from vtcore import ops
@@ -9,8 +11,10 @@ from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import rows as rows_of
 from vtcore.providers.gpu.views import stride_of_rows
-from vtcore.providers.kernels.declare import buffers, kernel
-from vtcore.providers.kernels.ops.linear import seen_matrix, unreadable
+from vtcore.providers.kernels.blocks import FORMS, value
+from vtcore.providers.kernels.declare import Kernel, buffers, kernel
+from vtcore.providers.kernels.ops.linear import kind_of, patterns_of, seen_matrix, unreadable
+from vtcore.providers.kernels.products import begin_of
 from vtcore.tensor import Tensor, empty
 
 EMBEDDING = kernel(
@@ -21,6 +25,31 @@ EMBEDDING = kernel(
     if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k * step)), n - 1u) * w_stride + INDEX % k));
 """,
 )
+
+
+@cache
+def blocks_kernel(name: str) -> Kernel:
+    """The kernel for a quantised table: a work item reads 16 values."""
+    form = FORMS[name]
+    text, chunk = form.text()
+    stores = "\n".join(f"ST_y(INDEX * 16u + {j}u, {value(chunk, j)});" for j in range(16))
+    begin = begin_of(form.fmt, "line", "INDEX % (k / 16u) * 16u")
+    return kernel(
+        f"embedding_{name.lower()}",
+        buffers(reads=f"w:bytes ids:i32 {'grid:bytes' if form.grid else ''}", writes="y"),
+        "total n k w_stride step",
+        f"""
+    if (INDEX < total) {{
+        uint line = min(U32(LD_ids(INDEX / (k / 16u) * step)), n - 1u) * w_stride;
+        {begin}
+        {text}
+        {stores}
+    }}
+""",
+        helpers=form.helpers,
+    )
+
+
 LOOK_UP = kernel(
     "look_up",
     buffers(reads="w:i32 ids:i32", writes="y:i32"),
@@ -68,7 +97,11 @@ def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
     n, k = table.shape
     y = empty(device, (*ids.shape, k))
     seen, stride = seen_matrix(device, table)
-    device.each(EMBEDDING, [seen, ids, y], [n, k, stride, step_of(ids)], y.size)
+    scalars, kind = [n, k, stride, step_of(ids)], kind_of(table)
+    if kind == "dense":
+        device.each(EMBEDDING, [seen, ids, y], scalars, y.size)
+    else:
+        device.each(blocks_kernel(kind), [seen, ids, *patterns_of(device, kind), y], scalars, y.size // 16)
     return y
 
 

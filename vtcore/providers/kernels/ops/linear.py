@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import Rows, contiguous, rows
+from vtcore.providers.kernels.blocks import FORMS
 from vtcore.providers.kernels.declare import Kernel
-from vtcore.providers.kernels.products import DENSE, GROUP, LANES, OUTPUTS, product_kernel
+from vtcore.providers.kernels.products import GROUP, LANES, OUTPUTS, WEIGHTS, product_kernel
 from vtcore.quant.blocks import BlockFormat
-from vtcore.tensor import Tensor, empty
+from vtcore.quant.iq import grid
+from vtcore.tensor import Tensor, empty, of
 
 MANY = 8  # rows of a tile
 FEW = 3  # rows from which a tile is worth it
@@ -21,7 +25,23 @@ WIDE = GROUP // LANES * OUTPUTS  # outputs of a group
 @cache
 def matrix_kernel(kind: str, tile: int) -> Kernel:
     """The kernel for a kind of weight (a block format's name, or dense) and tiles of so many rows."""
-    return product_kernel(DENSE, tile)
+    return product_kernel(WEIGHTS[kind], tile)
+
+
+def kind_of(weight: Tensor) -> str:
+    """A weight's kind."""
+    return weight.dtype.name if isinstance(weight.dtype, BlockFormat) else "dense"
+
+
+def patterns_of(device: Device, kind: str) -> list[Tensor]:
+    """The patterns of a format that has such, on a device: a list of none or one."""
+    name = FORMS[kind].grid if kind in FORMS else ""
+    if not name:
+        return []
+    if name not in device.constants:
+        device.constants[name] = of(grid(name).view(np.uint8))
+        device.constants[name].storage.at(device)
+    return [device.constants[name]]
 
 
 def seen_matrix(device: Device, weight: Tensor) -> tuple[Tensor, int]:
@@ -36,21 +56,21 @@ def seen_matrix(device: Device, weight: Tensor) -> tuple[Tensor, int]:
 
 def multiplied(device: Device, x: Rows, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
     """y [rows, N] = x weight^T + bias."""
-    kind = weight.dtype.name if isinstance(weight.dtype, BlockFormat) else "dense"
-    matrix, stride = seen_matrix(device, weight)
+    kind = kind_of(weight)
+    (matrix, stride), patterns = seen_matrix(device, weight), patterns_of(device, kind)
     n, k = weight.shape
     b = x.tensor if bias is None else contiguous(device, bias)
     scalars = [k, n, x.number, x.stride, stride, int(bias is not None)]
     across = -(-n // WIDE)
     if x.number < FEW:
-        device.launch(matrix_kernel(kind, 1), [x.tensor, matrix, b, x.tensor, y], [*scalars, 0, 1, 0], across * x.number)
+        device.launch(matrix_kernel(kind, 1), [x.tensor, matrix, b, x.tensor, *patterns, y], [*scalars, 0, 1, 0], across * x.number)
     else:
-        device.launch(matrix_kernel(kind, MANY), [x.tensor, matrix, b, y], scalars, across * -(-x.number // MANY))
+        device.launch(matrix_kernel(kind, MANY), [x.tensor, matrix, b, *patterns, y], scalars, across * -(-x.number // MANY))
 
 
 def unreadable(name: str, weight: Tensor) -> str | None:
     """Why no kernel reads a weight, or None."""
-    return f"{name} is {weight.dtype}" if isinstance(weight.dtype, BlockFormat) else None
+    return None if kind_of(weight) in WEIGHTS else f"{name} is {weight.dtype}, which no kernel reads"
 
 
 def _declines(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
