@@ -23,7 +23,7 @@ from vtcore.kvcache.events.config import KVEventsConfig, events_config
 from vtcore.kvcache.hashing import seeded
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.kvcache.offload.config import OffloadConfig, Size
-from vtcore.memory_plan import MemoryPlan, Needs, plan_memory
+from vtcore.memory_plan import MemoryPlan, Needs, memory_limit, plan_memory
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey
 from vtcore.models.load import load_model
@@ -168,7 +168,7 @@ def _around(
     dtype = dtype_of(options.dtype)
     needs = needs_of(model, providers, dtype, options.capture)
     options.cache.suits(model.specs().values())
-    plan = plan_memory(needs, model.specs(), config, options.cache, options.memory_limit, options.offload.host_bytes)
+    plan = plan_memory(needs, model.specs(), config, options.cache, limit_of(providers, options.memory_limit), options.offload.host_bytes)
     if plan.streamed:
         model.streamed = True
         model.weights.notes[plan.slowly] = None
@@ -191,6 +191,8 @@ def prepare(model: Decoder, providers: Sequence[Provider], nbytes: int, progress
     for op, weight in model.uses():
         for provider in providers:
             provider.prepare(op, weight)
+            if provider.takes(op, weight):
+                break
         done = min(done + weight.nbytes, nbytes)
         progress("preparing weights", done, nbytes)
 
@@ -246,11 +248,16 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
     """Bytes from headers and shapes. What a provider repacks is counted as large as the weights are."""
     seen = survey_of(model)
     weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
-    repacks = any(type(p).prepare is not Provider.prepare for p in providers)
+    repacks = any(p.repacks for p in providers)
     captures = capture and dtype is None and any(p.records for p in providers)
     kept = "float16" if model.weights.numerics == "fast" else "float32"  # as llama.cpp keeps keys and values
     largest = -(-weights * seen.largest // max(1, seen.weight_bytes))
     return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept, largest)
+
+
+def limit_of(providers: Sequence[Provider], limit: int | str | None) -> int | None:
+    """Bytes that all may take: what the caller allows, or the machine has, and what each provider's own memory holds."""
+    return min((n for n in (memory_limit(limit), *(p.memory.room for p in providers)) if n is not None), default=None)
 
 
 def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:

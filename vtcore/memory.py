@@ -34,6 +34,8 @@ class Memory:
     """A place with one in-order queue: what is enqueued later sees what was enqueued before, so a buffer may be reused at once."""
 
     name = "memory"
+    shares = False  # whether its pieces may be the host's own bytes
+    room: int | None = None  # bytes that it holds in all; None: it is the host's, or doesn't say
 
     def __init__(self) -> None:
         self.home: dict[int, list[Any]] = {}

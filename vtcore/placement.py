@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vtcore.assembly import page_order
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.kvcache.cache import Cache, Group, State
+from vtcore.memory import HOST, Memory, Storage
 from vtcore.models.batch import Batch
 from vtcore.models.decoder import Decoder
 from vtcore.models.weights import Outlines
@@ -37,10 +39,17 @@ class Placement:
         self.providers, self._null = tuple(providers), Null("null")
         self.ran: Counter[tuple[str, str]] = Counter()
         self.declines: Counter[Decline] = Counter()
+        self.copies: Counter[tuple[str, str]] = Counter()
+        self.bytes: Counter[tuple[str, str]] = Counter()
+        self._places: WeakKeyDictionary[Storage, set[Memory]] = WeakKeyDictionary()  # where a storage's bytes would be true
+        self._models: list[tuple[Decoder, Cache]] = []  # with their weights and caches, which stay where they were brought
 
     def forward(self, model: Decoder, tokens: int) -> None:
         """One forward of a request with so many tokens. The model's weights may be outlines."""
-        cache = Cache(model.specs(), 2 + tokens // PAGE, PAGE, layout=partial(page_order, self.providers))
+        cache = next((c for m, c in self._models if m is model), None)
+        if cache is None:
+            cache = Cache(model.specs(), 2 + tokens // PAGE, PAGE, layout=partial(page_order, self.providers))
+            self._models.append((model, cache))
         token = RUNNER.set(self._run)
         try:
             model(_batch(cache, tokens), cache)
@@ -48,21 +57,44 @@ class Placement:
             RUNNER.reset(token)
 
     def report(self) -> Report:
-        """What would run where, and every decline."""
-        return Report.of(self.ran, self.declines, {}, {}, {})
+        """What would run where, every decline, and what would be copied between memories; how long that takes isn't known."""
+        return Report.of(self.ran, self.declines, self.copies, self.bytes, dict.fromkeys(self.bytes, 0.0))
 
     def _run(self, op: Op, call: Call) -> Any:
-        self.ran[op.name, self._where(op, call)] += 1
+        name, memory = self._where(op, call)
+        self.ran[op.name, name] += 1
+        for value in call.values():
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, Tensor):
+                    self._bring(op, tensor, memory)
+        for written in op.writes:
+            if call[written] is not None:
+                self._places[call[written].storage] = {memory}
         run: Any = self._null.accept(op, call)
-        return run(**call)
+        out = run(**call)
+        for made in out if isinstance(out, tuple) else (out,):
+            if made is not None:
+                self._places[made.storage] = {memory}
+        return out
 
-    def _where(self, op: Op, call: Call) -> str:
+    def _bring(self, op: Op, tensor: Tensor, memory: Memory) -> None:
+        """Note a copy where the bytes aren't true yet. Pages that nobody has written are zeros everywhere; of others the host's are."""
+        storage, cached = tensor.storage, tensor.storage.rows > 1
+        places = self._places.setdefault(storage, {memory} if cached else {HOST})
+        if memory not in places:
+            source = next(iter(places))
+            way = op.name, f"{source.name}->{memory.name}"
+            self.copies[way] += 1
+            self.bytes[way] += 0 if source.shares or memory.shares else tensor.nbytes
+            places.add(memory)
+
+    def _where(self, op: Op, call: Call) -> tuple[str, Memory]:
         for provider in self.providers:
             chosen = provider.accept(op, call)
             if not isinstance(chosen, Decline):
-                return provider.name
+                return provider.name, provider.memory
             self.declines[chosen] += 1
-        return REFERENCE
+        return REFERENCE, HOST
 
 
 def _batch(cache: Cache, tokens: int) -> Batch:

@@ -90,6 +90,15 @@ class Provider:
     def prepare(self, op: Op, weight: Any) -> None:
         """Called once for each weight at load with the op that will read it: a provider may make and keep a repacked form of it."""
 
+    def takes(self, op: Op, weight: Any) -> bool:
+        """Whether nobody behind it in a chain needs to prepare a weight for this op, since it will read it itself."""
+        return False
+
+    @property
+    def repacks(self) -> bool:
+        """Whether what `prepare` keeps takes room besides the weights as they are stored."""
+        return type(self).prepare is not Provider.prepare
+
     def close(self) -> None:
         """Give back threads and device objects."""
 

@@ -73,24 +73,33 @@ def _print_formats(checkpoint: Checkpoint) -> None:
 
 
 def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) -> None:
-    from vtcore.assembly import needs_of, scheduler_config
+    from vtcore.assembly import limit_of, needs_of, scheduler_config
     from vtcore.memory_plan import plan_memory
     from vtcore.rounding import dtype_of
 
     chosen.cache.suits(model.specs().values())
     needs, config = needs_of(model, providers, dtype_of(chosen.dtype), chosen.capture), scheduler_config(model, chosen)
-    plan = plan_memory(needs, model.specs(), config, chosen.cache, chosen.memory_limit, chosen.offload.host_bytes)
+    plan = plan_memory(needs, model.specs(), config, chosen.cache, limit_of(providers, chosen.memory_limit), chosen.offload.host_bytes)
     print(f"\nmemory\n{plan}")
 
 
 def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Provider]) -> None:
+    from vtcore.memory_plan import gib
     from vtcore.placement import Placement, outlined
 
-    placement = Placement(providers)
-    placement.forward(outlined(checkpoint, model), TOKENS)
+    placement, outline = Placement(providers), outlined(checkpoint, model)
+    placement.forward(outline, TOKENS)
     report = placement.report()
+    placement.forward(outline, TOKENS)
+    again = {(c.op, c.way): (c.copies, c.nbytes) for c in placement.report().copied}
     print(f"\nwhere a forward of {TOKENS} tokens would run")
     for ran in report.ran:
         print(f"{ran.calls:8d}  {ran.op:20s} {ran.provider}")
     for declined in report.declined:
         print(f"{declined.calls:8d}  {declined.op:20s} not {declined.provider}: {declined.reason}")
+    if report.copied:
+        print("\ncopied between memories: at the first forward, weights with it, and at each one after")
+    for copied in report.copied:
+        copies, nbytes = (a - b for a, b in zip(again[copied.op, copied.way], (copied.copies, copied.nbytes), strict=True))
+        first = f"{copied.op:20s} {copied.way:16s} {copied.copies:5d} of {gib(copied.nbytes)}"
+        print(f"          {first}, then {copies} of {gib(nbytes)}")

@@ -51,6 +51,7 @@ class OpenCL(Device):
             local=device.local_mem_size,
             group=device.max_work_group_size,
         )
+        self.room = self.limits.memory or None
 
     def _make(self, size: int, zero: bool) -> Any:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import Memory, Storage
+from vtcore.memory import Memory
 from vtcore.provider import Sink
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.quant.blocks import BlockFormat
@@ -113,9 +113,9 @@ def begin(tensor: Tensor) -> int:
 
 def too_large(tensor: Tensor, limits: Limits) -> str | None:
     """Why no kernel of a device can see a tensor, or None."""
-    storage: Storage = tensor.storage
-    if storage.nbytes > limits.binding:
-        return f"its storage has {storage.nbytes:,} bytes; a kernel of this device sees at most {limits.binding:,}"
+    nbytes = max(tensor.storage.nbytes, tensor.nbytes)  # of a weight's outline only the shape is known
+    if nbytes > limits.binding:
+        return f"its storage has {nbytes:,} bytes; a kernel of this device sees at most {limits.binding:,}"
     return (
         None if prod(tensor.shape) < 1 << 32 and begin(tensor) < 1 << 32 else "it has 2^32 elements or more, and kernels count in 32 bits"
     )

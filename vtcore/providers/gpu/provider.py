@@ -49,8 +49,17 @@ class Accelerator(Provider):
 
     def prepare(self, op: Op, weight: Any) -> None:
         """Upload a weight once, at load, where a kernel will read it."""
-        if op.name in self.kernels and isinstance(weight, Tensor) and not _unseen(weight, self.device):
+        if self.takes(op, weight):
             weight.storage.at(self.device)
+
+    def takes(self, op: Op, weight: Any) -> bool:
+        """Whether there is a kernel that can see it."""
+        return op.name in self.kernels and isinstance(weight, Tensor) and not _unseen(weight, self.device)
+
+    @property
+    def repacks(self) -> bool:
+        """Weights are copied, unless device and host share one memory."""
+        return not self.device.shares
 
     def close(self) -> None:
         """Give back the device's objects."""
