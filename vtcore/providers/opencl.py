@@ -21,7 +21,6 @@ TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
 WAITS = 1 << 20  # bytes of an upload that the host waits for
 WORD = 4  # bytes: kernels read quantised blocks by words
-WIDEST = 1 << 15  # groups along the first axis of a grid
 
 
 class Piece(NamedTuple):
@@ -117,8 +116,7 @@ class OpenCL(Device):
         # arguments are the state of a kernel object: a recorded launch has one of its own
         bound = self._object(kernel) if self.sink is not None else self._eager[kernel.name]
         bound.set_args(*(b.handle for b in buffers), *values)
-        wide = min(groups, WIDEST)
-        return bound, (wide * kernel.group, -(-groups // wide)), (kernel.group, 1)
+        return bound, (groups * kernel.group,), (kernel.group,)
 
     def _object(self, kernel: Kernel) -> Any:
         made = cl.Kernel(self._programs[kernel.name], kernel.name)

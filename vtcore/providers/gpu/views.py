@@ -54,12 +54,7 @@ def rows(device: Device, x: Tensor) -> Rows:
 
 def contiguous(device: Device, x: Tensor) -> Tensor:
     """x as contiguous float32: itself where it is so, else a copy."""
-    return x if is_float32(x) and x.contiguous else copied(device, x)
-
-
-def copied(device: Device, x: Tensor) -> Tensor:
-    """A copy of x as contiguous float32, always."""
-    return _copied(device, x, x.shape, x.strides)
+    return x if is_float32(x) and x.contiguous else _copied(device, x, x.shape, x.strides)
 
 
 def integers(device: Device, x: Tensor) -> Tensor:
@@ -79,9 +74,13 @@ def broadcast(device: Device, x: Tensor, shape: Sequence[int]) -> Tensor:
     shape = tuple(shape)
     if x.shape == shape:
         return contiguous(device, x)
+    return _copied(device, x, shape, strides_in(x, shape))
+
+
+def strides_in(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """x's strides where it is repeated to a shape: 0 along what is repeated."""
     lead = len(shape) - x.ndim
-    strides = (*([0] * lead), *(0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)))
-    return _copied(device, x, shape, strides)
+    return (*([0] * lead), *(0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)))
 
 
 def stride_of_rows(x: Tensor) -> tuple[int, int] | None:

@@ -23,9 +23,8 @@ HEAD = """
 #define LANE U32(get_local_id(0))
 #define INDEX (vt_group * WG + LANE)
 """
-BEGIN = """    const uint vt_group = U32(get_group_id(1)) * U32(get_num_groups(0)) + U32(get_group_id(0));
-    if (vt_group >= vt_groups) return;
-"""
+# no work item leaves before the body: PoCL 3.1 then runs loops after a barrier for work items that they exclude
+BEGIN = "    const uint vt_group = U32(get_group_id(0));\n"
 
 
 def source(kernel: Kernel) -> str:
