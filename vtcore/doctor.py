@@ -46,8 +46,6 @@ class Missing:
 
 
 NOT_HERE = (
-    Missing("opencl", "pyopencl", "pyopencl", "an OpenCL driver with its loader (libOpenCL)"),
-    Missing("vulkan", "vulkan", "vulkan", "a Vulkan driver with its loader (libvulkan)"),
     Missing("cuda", "cuda", "cuda-python", "an NVIDIA driver (libcuda)"),
     Missing("metal", "Metal", "pyobjc-framework-Metal", "macOS on Apple silicon"),
 )

@@ -18,6 +18,7 @@
     ├── ModelNotFoundError               no such directory, file, catalogue name or hub repository
     ├── ProviderError
     │   ├── ProviderUnavailableError     it can't work here, and why
+    │   ├── KernelBuildError             a kernel's text doesn't compile for a device; the op runs elsewhere
     │   └── DeclinedError                strict: an op would have fallen back
     ├── QueueFullError                   as many requests wait as may
     └── OutOfMemoryError                 the sum of what a model needs is over what it may have
@@ -96,6 +97,10 @@ class ProviderError(VtcoreError):
 
 class ProviderUnavailableError(ProviderError):
     """A provider can't work on this machine; the message says why."""
+
+
+class KernelBuildError(ProviderError):
+    """A kernel can't be built for a device: its name, and what the compiler or the driver says."""
 
 
 class DeclinedError(ProviderError):

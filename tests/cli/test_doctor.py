@@ -18,8 +18,8 @@ def test_it_names_versions_processor_and_every_provider(capsys):
 def test_a_provider_that_is_not_written_yet_says_what_it_would_need():
     rows = {row.name: row for row in doctor.examine() if row.section == "providers"}
     assert rows["reference"].good
-    assert not rows["vulkan"].good
-    assert rows["vulkan"].text.startswith("this version of vtcore has no such provider; one would need the package vulkan (")
+    assert not rows["metal"].good
+    assert rows["metal"].text.startswith("this version of vtcore has no such provider; one would need the package pyobjc-framework-Metal (")
 
 
 def test_the_reason_of_an_unavailable_provider_is_shown(monkeypatch):

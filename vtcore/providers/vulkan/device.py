@@ -1,0 +1,196 @@
+"""The Vulkan device: a memory, a queue and pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from vtcore.errors import OutOfMemoryError
+from vtcore.memory import Array, Held
+from vtcore.providers.gpu.device import Device, Values
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.vulkan.api import Handle, told, vk
+from vtcore.providers.vulkan.physical import Physical
+from vtcore.providers.vulkan.pipelines import Pipelines
+from vtcore.providers.vulkan.queue import Queue
+from vtcore.providers.vulkan.recording import Bound, Recording
+from vtcore.providers.vulkan.room import Buffer, Room
+from vtcore.providers.vulkan.staging import Staging
+
+WIDEST = 1 << 15  # groups along the first axis of a grid
+UPDATE = 1 << 16  # bytes that may travel with the commands
+
+
+class Vulkan(Device):
+    """One device, one in-order queue. Bytes go straight to memory that the host sees, to other memory through a staging buffer."""
+
+    name = "vulkan"
+
+    def __init__(self, instance: Handle, physical: Physical, staged: bool) -> None:
+        super().__init__()
+        self.instance, self.physical = instance, physical
+        self.handle, family = _opened(physical)
+        self.queue = Queue(self.handle, family, physical.name)
+        self.room = Room(self.handle, physical, mapped=not staged)
+        self.limits = physical.limits
+        self.pipelines = Pipelines(self.handle, physical.name, physical.limits, physical.bindings)
+        self.queue.after.append(self._sweep)
+        self._doomed: list[tuple[int, Any, Any, Any]] = []
+
+    def _make(self, size: int, zero: bool) -> Buffer:
+        try:
+            buffer = self.room.make(size)
+        except OutOfMemoryError:
+            self._trim()
+            buffer = self.room.make(size)
+        if zero:
+            self._zero(buffer, size)
+        return buffer
+
+    def _trim(self) -> None:
+        """Give back buffers that wait in the pool."""
+        self.made -= sum(size * len(free) for size, free in self.home.items())
+        for free in self.home.values():
+            free.clear()
+        self.queue.wait()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Give back the objects of dropped buffers that no command uses any more."""
+        dropped, last = self.room.dropped, self.queue.upcoming
+        while dropped:
+            self._doomed.append((last, *dropped.popleft()))
+        done = self.queue.done
+        for tick, handle, slab, keys in self._doomed:
+            if tick <= done:
+                self.pipelines.forget(keys)
+                self.room.free(handle, slab)
+        self._doomed = [d for d in self._doomed if d[0] > done]
+
+    def _zero(self, buffer: Buffer, size: int) -> None:
+        self._recording(buffer).fill(buffer, size)
+
+    def _recording(self, *buffers: Buffer) -> Recording:
+        """The open batch, which will use these buffers."""
+        recording = self.queue.recording()
+        for buffer in buffers:
+            buffer.busy = self.queue.upcoming
+        return recording
+
+    def _free(self, buffer: Buffer) -> bool:
+        """Whether no command that was recorded uses a buffer, so that the host may write there."""
+        last = max(buffer.busy, self.queue.sealed) if buffer.sealed else buffer.busy
+        return last <= self.queue.done or self.queue.ended(last)
+
+    def upload(self, held: Held, offset: int, host: Array) -> None:
+        buffer: Buffer = held.buffer
+        mapped = buffer.mapped
+        if mapped is not None and self._free(buffer):
+            mapped[offset : offset + host.nbytes] = host
+        elif 0 < host.nbytes <= UPDATE and not (host.nbytes | offset) & 3 and host.flags.c_contiguous:
+            self._recording(buffer).update(buffer, offset, host)
+        elif mapped is not None:
+            self.queue.wait()
+            mapped[offset : offset + host.nbytes] = host
+        else:
+            self._staging.upload(buffer, offset, host)
+
+    def download(self, held: Held, offset: int, host: Array) -> None:
+        buffer: Buffer = held.buffer
+        if buffer.mapped is None:
+            self._staging.download(buffer, offset, host)
+        else:
+            self.queue.wait()
+            host[:] = buffer.mapped[offset : offset + host.nbytes]
+
+    def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
+        if nbytes:
+            self._recording(held.buffer).copy(held.buffer, source, held.buffer, target, nbytes)
+
+    @cached_property
+    def _staging(self) -> Staging:
+        return Staging(self.room, self.queue)
+
+    def synchronize(self) -> None:
+        self.queue.wait()
+
+    def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
+        pipe = self.pipelines.pipe(kernel)
+        packed = pipe.packed(values)
+        kept: tuple[Any, ...] = tuple(buffers)
+        shown, owner = kept, None
+        if not pipe.pushes:
+            owner = Parameters(self, packed)
+            packed, shown = b"", (*kept, owner.held.buffer)
+        numbers = [b.number for b in shown]
+        wide = min(groups, WIDEST)
+        return Bound(
+            pipe.handle,
+            pipe.layout,
+            self.pipelines.sets(pipe, shown),
+            packed,
+            (wide, -(-groups // wide)),
+            (*(numbers[i] for i in pipe.reads), *numbers[len(kept) :]),
+            tuple(numbers[i] for i in pipe.writes),
+            shown,
+            owner,
+        )
+
+    def enqueue(self, bound: Bound) -> None:
+        self._recording(*bound.buffers).launch(bound)
+
+    def seal(self, launches: Sequence[Bound]) -> Callable[[], None]:
+        return Sealed(self.queue, launches).replay
+
+    def close(self) -> None:
+        """Give back the device and all that it holds; what is left in tensors is gone."""
+        if self.handle is None:
+            return
+        self.queue.close()
+        self.pipelines.close()
+        self.room.close()
+        vk.vkDestroyDevice(self.handle, None)
+        vk.vkDestroyInstance(self.instance, None)
+        self.handle = None
+
+
+class Parameters:
+    """A launch's parameters in a buffer of their own, as long as the launch may run."""
+
+    def __init__(self, device: Vulkan, packed: bytes) -> None:
+        self.held = device.alloc(len(packed))
+        finalize(self, device.release, self.held).atexit = False
+        device.upload(self.held, 0, np.frombuffer(packed, np.uint8))
+
+
+class Sealed:
+    """A recorded step: one command buffer, submitted at each replay."""
+
+    def __init__(self, queue: Queue, launches: Sequence[Bound]) -> None:
+        self.queue, self.launches, self.command = queue, tuple(launches), queue.command()
+        recording = Recording(self.command, once=False)
+        for bound in self.launches:
+            recording.launch(bound)
+            for buffer in bound.buffers:
+                buffer.sealed = True
+        recording.end()
+        finalize(self, queue.retire, self.command).atexit = False
+
+    def replay(self) -> None:
+        """Submit it, after what was recorded before."""
+        self.queue.flush(self.command)
+
+
+def _opened(physical: Physical) -> tuple[Handle, int]:
+    """A logical device, and the family of its queue."""
+    families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical.handle)
+    family = next(i for i, q in enumerate(families) if q.queueFlags & vk.VK_QUEUE_COMPUTE_BIT)
+    queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
+    features = vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1)
+    wanted = vk.VkDeviceCreateInfo(pNext=features, queueCreateInfoCount=1, pQueueCreateInfos=[queue])
+    with told(f"opening {physical.name}"):
+        return vk.vkCreateDevice(physical.handle, wanted, None), family

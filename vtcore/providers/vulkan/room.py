@@ -1,0 +1,148 @@
+"""Room on a device: buffers in slabs of memory. Of a buffer that is dropped, Vulkan's objects go once nothing uses them any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from vtcore.errors import OutOfMemoryError, ProviderError
+from vtcore.memory import Array
+from vtcore.providers.vulkan.api import OUT_OF_MEMORY, Handle, ffi, lib, told, vk
+from vtcore.providers.vulkan.physical import Physical
+
+LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+MAPPED = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+CACHED = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+USAGE = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+SMALL = 1 << 20  # bytes from which a buffer has memory of its own: drivers allow a few thousand pieces of it
+SLAB = 4 << 20
+
+
+class Slab:
+    """A piece of device memory; `mapped` are its bytes, where the host sees them."""
+
+    def __init__(self, memory: Handle, size: int, mapped: Array | None) -> None:
+        self.memory, self.size, self.mapped, self.used, self.users = memory, size, mapped, 0, 0
+
+
+class Buffer:
+    """A Vulkan buffer over a part of a slab."""
+
+    __slots__ = ("__weakref__", "busy", "handle", "mapped", "number", "room", "sealed", "sets", "size", "slab")
+
+    def __init__(self, room: Room, handle: Handle, size: int, slab: Slab, mapped: Array | None) -> None:
+        self.room, self.handle, self.size, self.slab, self.mapped = room, handle, size, slab, mapped
+        self.number = next(room.numbers)
+        self.busy = 0  # the tick at whose end the last command that uses it is done
+        self.sealed = False  # a recorded step uses it
+        self.sets: list[Any] = []  # keys of descriptor sets that show it
+
+    def __del__(self) -> None:
+        self.room.dropped.append((self.handle, self.slab, self.sets))  # by whatever thread: objects are given back elsewhere
+
+
+class Room:
+    """Makes buffers of one type of memory, and gives back those that were dropped."""
+
+    def __init__(self, device: Handle, physical: Physical, mapped: bool) -> None:
+        self.device, self.name = device, physical.name
+        self.kinds = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
+        self.numbers = count(1)
+        self.dropped: deque[tuple[Handle, Slab, list[Any]]] = deque()
+        self.taken = 0
+        self._alive: set[Any] = set()
+        self._slabs: set[Slab] = set()
+        self._open: dict[int, Slab] = {}
+        self._allowed = self._types()
+        self.kind = self._kind((MAPPED | LOCAL | CACHED, MAPPED | CACHED, MAPPED | LOCAL, MAPPED) if mapped else (LOCAL, 0))
+        self.staging = self.kind if mapped else self._kind((MAPPED | CACHED, MAPPED))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the heap that buffers come from."""
+        return int(self.kinds.memoryHeaps[self.kinds.memoryTypes[self.kind].heapIndex].size)
+
+    def _types(self) -> int:
+        with told("asking for memory"):
+            probe = self._buffer(256)
+            bits = vk.vkGetBufferMemoryRequirements(self.device, probe).memoryTypeBits
+            vk.vkDestroyBuffer(self.device, probe, None)
+        return int(bits)
+
+    def _kind(self, wishes: tuple[int, ...]) -> int:
+        for wish in wishes:
+            for i in range(self.kinds.memoryTypeCount):
+                if self._allowed >> i & 1 and self.kinds.memoryTypes[i].propertyFlags & wish == wish:
+                    return i
+        raise ProviderError(f"vulkan: {self.name} has no memory that a kernel's buffers may have")
+
+    def make(self, size: int, kind: int | None = None) -> Buffer:
+        """A buffer of so many bytes. OutOfMemoryError where they don't fit."""
+        kind = self.kind if kind is None else kind
+        try:
+            handle = self._buffer(size)
+            try:
+                slab, begin = self._place(handle, kind)
+            except BaseException:
+                vk.vkDestroyBuffer(self.device, handle, None)
+                raise
+            vk.vkBindBufferMemory(self.device, handle, slab.memory, begin)
+        except OUT_OF_MEMORY as error:
+            raise OutOfMemoryError(
+                f"vulkan: {size:,} bytes more don't fit: {self.taken:,} of {self.size:,} bytes are taken on {self.name} "
+                f"({type(error).__name__})"
+            ) from error
+        self._alive.add(handle)
+        slab.users += 1
+        return Buffer(self, handle, size, slab, None if slab.mapped is None else slab.mapped[begin : begin + size])
+
+    def _buffer(self, size: int) -> Handle:
+        return vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=size, usage=USAGE), None)
+
+    def _place(self, handle: Handle, kind: int) -> tuple[Slab, int]:
+        needs = vk.vkGetBufferMemoryRequirements(self.device, handle)
+        if needs.size >= SMALL:
+            return self._slab(needs.size, kind), 0
+        slab = self._open.get(kind)
+        begin = 0 if slab is None else -(-slab.used // needs.alignment) * needs.alignment
+        if slab is None or begin + needs.size > slab.size:
+            slab, begin = self._slab(SLAB, kind), 0
+            self._open[kind] = slab
+        slab.used = begin + needs.size
+        return slab, begin
+
+    def _slab(self, size: int, kind: int) -> Slab:
+        memory = vk.vkAllocateMemory(self.device, vk.VkMemoryAllocateInfo(allocationSize=size, memoryTypeIndex=kind), None)
+        mapped = None
+        if self.kinds.memoryTypes[kind].propertyFlags & MAPPED == MAPPED:
+            mapped = np.frombuffer(vk.vkMapMemory(self.device, memory, 0, size, 0), np.uint8)
+        slab = Slab(memory, size, mapped)
+        self._slabs.add(slab)
+        self.taken += size
+        return slab
+
+    def free(self, handle: Handle, slab: Slab) -> None:
+        """Give back a buffer that nothing uses, and its slab with the last one in it."""
+        if handle not in self._alive:
+            return
+        self._alive.discard(handle)
+        lib.vkDestroyBuffer(self.device, handle, ffi.NULL)
+        slab.users -= 1
+        if not slab.users and slab not in self._open.values():
+            self._give(slab)
+
+    def _give(self, slab: Slab) -> None:
+        lib.vkFreeMemory(self.device, slab.memory, ffi.NULL)
+        self._slabs.discard(slab)
+        self.taken -= slab.size
+
+    def close(self) -> None:
+        """Give back everything."""
+        for handle in self._alive:
+            lib.vkDestroyBuffer(self.device, handle, ffi.NULL)
+        for slab in list(self._slabs):
+            self._give(slab)
+        self._alive.clear()

@@ -1,0 +1,88 @@
+"""A kernel's SPIR-V: shipped with the package, by a hash of its GLSL text; where that is none, compiled by glslc and kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from vtcore.caches import cache_directory
+from vtcore.errors import KernelBuildError
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import glsl
+
+PACKED = "spirv.zip"
+COMPILER = "glslc"
+OPTIONS = ("-O", "--target-env=vulkan1.2", "-fshader-stage=comp")
+SECONDS = 120
+
+
+def of(kernel: Kernel) -> bytes:
+    """A variant's SPIR-V. KernelBuildError, with the compiler's words, where there is none and none can be made."""
+    text = glsl.source(kernel)
+    name = digest(text)
+    return packed().get(name) or _kept(name) or _made(kernel.name, name, text)
+
+
+def digest(text: str) -> str:
+    """What a text's SPIR-V is called."""
+    return hashlib.sha256("\0".join((*OPTIONS, text)).encode()).hexdigest()[:32]
+
+
+@lru_cache(None)
+def packed() -> dict[str, bytes]:
+    """All that is shipped, by digest. Nothing where none was built, as in a checkout whose kernels are being changed."""
+    path = files(__package__) / PACKED
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        return {Path(n).stem: archive.read(n) for n in archive.namelist()}
+
+
+def compiled(name: str, text: str) -> bytes:
+    """A text through glslc."""
+    compiler = shutil.which(COMPILER)
+    if compiler is None:
+        raise KernelBuildError(
+            f"kernel {name}: vtcore ships no SPIR-V for its text as it is now, and {COMPILER}, which would make it, isn't on PATH"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "kernel.comp"), Path(folder, "kernel.spv")
+        source.write_text(text)
+        try:
+            ran = subprocess.run([compiler, *OPTIONS, source, "-o", target], capture_output=True, text=True, timeout=SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise KernelBuildError(f"kernel {name}: {COMPILER} doesn't run: {error}") from error
+        if ran.returncode or not target.is_file():
+            raise KernelBuildError(f"kernel {name}: {COMPILER} says: {(ran.stderr or ran.stdout).replace(str(source), 'line')[:2000]}")
+        return target.read_bytes()
+
+
+def _where(name: str) -> Path:
+    return cache_directory() / "kernels" / "spirv" / f"{name}.spv"
+
+
+def _kept(name: str) -> bytes | None:
+    try:
+        return _where(name).read_bytes() or None
+    except OSError:
+        return None
+
+
+def _made(kernel: str, name: str, text: str) -> bytes:
+    code = compiled(kernel, text)
+    path = _where(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)
+    except OSError:  # no room or no right: it is compiled again next time
+        pass
+    return code
