@@ -40,6 +40,35 @@ def test_the_cache_is_what_the_arrays_take():
     assert (full, windowed) == (1 + 4 * 4, 1 + 3 * 4)  # 7 + 16 tokens lie on up to 3 pages
 
 
+SHARES = replace(NEEDS, gives_back=True)
+EVEN = {(i, "kv"): Paged({"k": (2, 64), "v": (2, 64)}, window=8 * (i % 2)) for i in range(4)}  # 8 KiB a page, of each array
+
+
+@pytest.mark.feature("Automatic memory sizing (no hand-tuned budget)")
+def test_groups_share_bytes_where_not_every_sequence_may_be_long(monkeypatch):
+    monkeypatch.setattr("vtcore.system_pages.SIZE", 4096)
+    page = 2 * 2 * 8192
+    limit = FIXED + 2 * page + page * (4 + 3) * 2
+    plan, divided = (plan_memory(needs, EVEN, CONFIG, CACHE, limit) for needs in (SHARES, NEEDS))
+    assert (plan.shared, plan.kv_cache, plan.total) == (page * 14, divided.kv_cache, divided.total)
+    assert list(divided.pages.values()) == [1 + 8, 1 + 6]
+    assert list(plan.pages.values()) == [1 + 14, 1 + 12]  # all bytes, or as many as four sequences ever need
+    assert (plan.sequences, divided.sequences) == (2.0, 2.0)
+    assert "2.0 sequences of full length at once, in bytes that 2 groups of layers share)" in str(plan)
+    assert "share" not in str(divided)
+    assert plan.json()["shared"] == page * 14
+
+
+def test_groups_share_nothing_where_it_would_change_nothing_or_can_not_be_done(monkeypatch):
+    monkeypatch.setattr("vtcore.system_pages.SIZE", 4096)
+    page = 2 * 2 * 8192
+    limit = FIXED + 2 * page + page * (4 + 3) * 2
+    assert plan_memory(SHARES, EVEN, CONFIG, CACHE, "1GiB").shared == 0  # all of them have room for the worst
+    assert plan_memory(SHARES, EVEN, CONFIG, replace(CACHE, num_gpu_blocks_override=7), limit).shared == 0
+    assert plan_memory(SHARES, {key: s for key, s in EVEN.items() if s.window}, CONFIG, CACHE, FIXED + 7 * page).shared == 0
+    assert plan_memory(SHARES, WINDOWED, CONFIG, CACHE, FIXED + 9 * PAGE).shared == 0  # half of a system's page can't be given back
+
+
 def test_a_limit_lowers_how_many_sequences_fit_and_no_further_than_one():
     limit = FIXED + PAGE * (1 + 4 * 2) + 100
     plan = plan_memory(NEEDS, SPECS, CONFIG, CACHE, limit)

@@ -11,9 +11,11 @@ import argparse
 import random
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vtcore.kvcache.budget import Budget
 from vtcore.kvcache.cache import Paged, Spec, State
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import KVCacheManager
@@ -51,19 +53,26 @@ class Life:
 class World:
     """A scheduler, the memory that its slots lead to, and the sequences in it."""
 
-    def __init__(self, groups: str, pages: int, size: int, options: dict[str, Any], caching: dict[str, Any]) -> None:
+    def __init__(
+        self, groups: str, pages: int, size: int, options: dict[str, Any], caching: dict[str, Any], shares: Sequence[int] = ()
+    ) -> None:
+        """`shares`: bytes of each group's pages, where the groups share those of `pages` pages of the largest."""
         self.config = SchedulerConfig(**LENGTHS | options)
         specs = {spec.group: spec for spec in GROUPS[groups]}
-        self.kv = KVCacheManager(specs, dict.fromkeys(specs, pages), CacheConfig(size, **caching))
-        self.scheduler = Scheduler(self.config, self.kv)
         self.memory: dict[str, dict[int, Any]] = {name: defaultdict(int) for name in specs}
+        sizes = dict(zip(specs, shares, strict=False))
+        budget = Budget(pages * max(shares), sizes, self._give_back) if shares else None
+        self.size = size
+        self.kv = KVCacheManager(specs, dict.fromkeys(specs, pages), CacheConfig(size, **caching), budget=budget)
+        self.scheduler = Scheduler(self.config, self.kv)
         self.lives: dict[Request, Life] = {}
         self.counts = Counter[str]()
 
     def add(self, prompt: list[int], wanted: int, n: int = 1, priority: int = 0) -> bool:
         """A request; False where the pools wouldn't hold it alone."""
         total, step = len(prompt) + wanted, self.config.max_num_batched_tokens
-        if any(rule.most(total, step) > self.kv.pools[name].capacity for name, rule in self.kv.groups.items()):
+        needs = {name: rule.most(total, step) for name, rule in self.kv.groups.items()}
+        if any(n > self.kv.pools[name].capacity for name, n in needs.items()) or self.kv.lacks(needs):
             return False
         submission = Submission(str(self.counts["added"]), prompt, SamplingParams(max_tokens=wanted), total, priority=priority)
         submission.requests = [Request(submission, i, seed=i) for i in range(n)]
@@ -116,9 +125,20 @@ class World:
         for name, pool in self.kv.pools.items():
             held = Counter(p for one in self.kv.tables(name) for p in one.held() if p != NULL)
             assert all(pool.holders(p) == held[p] for p in range(1, pool.pages)), f"{name}: pages are lost or held twice"
-            assert pool.num_free == pool.capacity - len(held)
+            assert pool.num_held == len(held)
+            assert self.kv.budget is not None or pool.num_free == pool.capacity - len(held)
+        if self.kv.budget is not None:
+            assert self.kv.budget.spare >= 0
+            assert self.kv.budget.nbytes - self.kv.budget.spare <= self.kv.budget.paid <= self.kv.budget.nbytes, "memory is over the limit"
         if self.scheduler.idle:
             assert self.kv.usage == 0
+
+    def _give_back(self, group: str, page: int) -> None:
+        """What stood there is gone."""
+        self.counts["given back"] += 1
+        size = self.size if isinstance(self.kv.groups[group], PageRule) else 1
+        for place in range(page * size, (page + 1) * size):
+            self.memory[group][place] = None
 
     def _began(self, plan: Plan) -> None:
         """Nobody is overtaken more often than the policy says."""
@@ -214,7 +234,9 @@ def random_world(rng: random.Random) -> World:
     caching = {"enable_prefix_caching": caches, "prefix_match_unit": unit if caches else None}
     if caches and rng.random() < 0.7:
         caching["mamba_block_size"] = unit * rng.randint(1, 6)
-    return World(rng.choice(list(GROUPS)), rng.randint(6, 40), size, options, caching)
+    groups = rng.choice(list(GROUPS))
+    shares = [rng.choice((1, 2, 3, 5)) for _ in GROUPS[groups]] if rng.random() < 0.5 else []
+    return World(groups, rng.randint(6, 40), size, options, caching, shares)
 
 
 def random_event(world: World, rng: random.Random) -> None:

@@ -17,7 +17,8 @@ from vtcore.errors import ArgumentError, ConfigError
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.formats.metadata import short
 from vtcore.intake import Intake
-from vtcore.kvcache.cache import Cache
+from vtcore.kvcache.budget import Budget
+from vtcore.kvcache.cache import Cache, page_bytes
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.events.config import KVEventsConfig, events_config
 from vtcore.kvcache.hashing import seeded
@@ -177,10 +178,14 @@ def _around(
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
     cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
+    budget = None
+    if plan.shared:
+        cache.sparse()
+        budget = Budget(plan.shared, page_bytes(cache.specs, cache.page, cache.dtype), cache.give_back)
     plans = Plans(dispatcher if needs.captures and not plan.streamed else None, plan.captured)
     maker = Maker(checkpoint, options.numerics, options.dtype, config.max_model_len, providers)
     below = make_below(maker, cache, options.cache, options.offload, options.events)
-    kv = KVCacheManager(cache.groups, cache.pages, options.cache, below)
+    kv = KVCacheManager(cache.groups, cache.pages, options.cache, below, budget)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)
     return Assembled(Engine(Runner(model, cache, kv, plans), Scheduler(config, kv), intake, forward, dispatcher), model, dispatcher, plan)
 
@@ -252,7 +257,8 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
     captures = capture and dtype is None and any(p.records for p in providers)
     kept = "float16" if model.weights.numerics == "fast" else "float32"  # as llama.cpp keeps keys and values
     largest = -(-weights * seen.largest // max(1, seen.weight_bytes))
-    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept, largest)
+    gives_back = all(p.memory.gives_back for p in providers)
+    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept, largest, gives_back=gives_back)
 
 
 def limit_of(providers: Sequence[Provider], limit: int | str | None) -> int | None:

@@ -78,13 +78,19 @@ class Intake:
         if prompt + room > longest:
             raise PromptError(f"the prompt has {prompt} tokens; with max_model_len {longest} it may have {longest - room}")
         total = longest if params.max_tokens is None else min(longest, prompt + params.max_tokens)
+        needs = {n: rule.most(max(total, prompt + 1), self.config.max_num_batched_tokens) for n, rule in self.kv.groups.items()}
         for name, pool in self.kv.pools.items():
-            needed = self.kv.groups[name].most(max(total, prompt + 1), self.config.max_num_batched_tokens)
+            needed = needs[name]
             if needed > pool.capacity:
                 raise PromptError(
                     f"the prompt's {prompt} tokens and up to {total - prompt} generated ones need {needed} cache pages of "
                     f"{self.kv.block_size} tokens ({name}); there are {pool.capacity}: shorten one of them, or give the cache more memory"
                 )
+        if (short := self.kv.lacks(needs)) > 0:
+            raise PromptError(
+                f"the prompt's {prompt} tokens and up to {total - prompt} generated ones need {short} bytes more of cache pages than "
+                "there are: shorten one of them, or give the cache more memory"
+            )
         return total
 
     def _served(self, priority: Any, cache_salt: Any) -> None:

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vtcore import system_pages
+
 Array = np.ndarray[Any, Any]
 ALIGNMENT = 128
+LARGE = 1 << 16  # bytes from which on a buffer begins with one of the system's pages
 TRUE = np.ones(1, bool)
 
 
@@ -36,6 +39,7 @@ class Memory:
     name = "memory"
     shares = False  # whether its pieces may be the host's own bytes
     room: int | None = None  # bytes that it holds in all; None: it is the host's, or doesn't say
+    gives_back = False  # whether rows of a storage can cost nothing once they are not needed
 
     def __init__(self) -> None:
         self.home: dict[int, list[Any]] = {}
@@ -101,6 +105,7 @@ class HostMemory(Memory):
     """The host's: uint8 arrays at aligned addresses. Fresh ones are zero and cost no memory until they are written."""
 
     name = "host"
+    gives_back = system_pages.POSSIBLE
 
     def _make(self, size: int, zero: bool) -> Array:
         return self.fresh(size)
@@ -108,8 +113,9 @@ class HostMemory(Memory):
     @staticmethod
     def fresh(size: int) -> Array:
         """Zeros that are aligned, of an array of their own."""
-        raw = np.zeros(size + ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % ALIGNMENT
+        alignment = ALIGNMENT if size < LARGE else system_pages.SIZE
+        raw = np.zeros(size + alignment, np.uint8)
+        start = -raw.ctypes.data % alignment
         return raw[start : start + size]
 
     def release(self, held: Held) -> None:
@@ -265,6 +271,16 @@ class Storage:
             self.valid[memory][row] = True
         self.written[row] = True
         self.forms.clear()
+
+    def sparse(self) -> None:
+        """Rows will be given back one by one: the host's copy is made of small pages, and now."""
+        self._host()
+        system_pages.keep_small(self.address, self.nbytes)
+
+    def give_back(self, row: int) -> None:
+        """A row is not needed until it is written again, and may hold anything then: in the host's memory it costs nothing."""
+        size = self.nbytes // self.rows
+        system_pages.give_back(self.address + row * size, size)
 
     def __del__(self) -> None:
         if self.shared is not None and self.copies[HOST].nbytes == 0:

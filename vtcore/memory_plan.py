@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from vtcore import system_pages
 from vtcore.available import available_memory
 from vtcore.errors import ArgumentError, OutOfMemoryError
-from vtcore.kvcache.cache import Key, Spec, page_bytes
+from vtcore.kvcache.cache import Key, Spec, page_bytes, whole
 from vtcore.kvcache.codes import uncoded
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import rule_of
@@ -27,7 +28,8 @@ LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
 class Needs:
     """What a model needs, whatever the cache: bytes. `repacked`: the providers' own forms of weights, made at load. `captures`: whether
     steps are recorded. `cache_dtype`: of keys and values. `largest`: weights of the largest layer; 0: they can't be read layer by layer.
-    `streamed`: weights that are read anew in each step, of which then only the largest layer counts; 0: they all stay."""
+    `streamed`: weights that are read anew in each step, of which then only the largest layer counts; 0: they all stay.
+    `gives_back`: whether what holds the cache can give back the memory of a page, for one of another group."""
 
     weights: int
     repacked: int
@@ -37,6 +39,7 @@ class Needs:
     cache_dtype: str = "float32"
     largest: int = 0
     streamed: int = 0
+    gives_back: bool = False
 
     def layer_by_layer(self) -> Needs:
         """The same where no more than one layer's weights are in memory. No step is recorded then: it would hold on to them all."""
@@ -53,7 +56,7 @@ class MemoryPlan:
     workspace: int
     captured: int  # what recorded steps may keep, all together
     kv_cache: int
-    pages: Mapping[str, int]  # by cache group, the page of zeros included
+    pages: Mapping[str, int]  # by cache group, the page of zeros included; where bytes are shared, as many as it may have at most
     cache: CacheConfig
     config: SchedulerConfig
     limit: int | None
@@ -62,6 +65,7 @@ class MemoryPlan:
     offloaded: int = 0  # copies of pages outside the cache
     sequences: float = 0.0  # of max_model_len that the cache holds at once
     saved: int = 0  # bytes that keys and values take less in 8 bits than in cache_dtype
+    shared: int = 0  # bytes of kv_cache that all groups take pages from; 0: each has its own
 
     @property
     def block_size(self) -> int:
@@ -95,6 +99,7 @@ class MemoryPlan:
         blocks = self.cache.num_gpu_blocks_override
         size = f"max_model_len {c.max_model_len}, max_num_seqs {c.max_num_seqs}" if blocks is None else f"num_gpu_blocks_override {blocks}"
         cache = f"{size}, block_size {self.cache.block_size}: {self.sequences:.1f} sequences of full length at once"
+        cache += f", in bytes that {len(self.pages)} groups of layers share" if self.shared else ""
         coded = f"{self.cache.kv_cache_dtype}, {gib(self.saved)} less than in {self.cache_dtype}" if self.saved else self.cache_dtype
         yield self.kv_cache, f"KV cache in {coded} ({cache})"
         if self.offloaded:
@@ -126,8 +131,14 @@ def plan_memory(
     each = sequence_pages(specs, config, cache)
     sequences = min(((pages[g] - 1) / n for g, n in each.items()), default=float(config.max_num_seqs))
     saved = sum(plain[g] * n for g, n in pages.items()) - kv
+    shared = kv - sum(page.values())
+    numbers = _numbers(page, specs, config, cache, needs, shared)
+    if numbers is None or numbers == pages:
+        shared, numbers = 0, pages
+    else:
+        sequences = shared / sum(page[g] * n for g, n in each.items())
     parts = (needs.weights, needs.repacked, workspace, captured, kv)
-    plan = MemoryPlan(*parts, pages, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences, saved)
+    plan = MemoryPlan(*parts, numbers, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences, saved, shared)
     if most is not None and plan.total > most:
         raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
     return plan
@@ -144,6 +155,18 @@ def _pages(
     whole = sum(page[g] * n for g, n in more.items())
     spare = whole if room is None else min(whole, max(0, room - sum(page[g] * n for g, n in least.items())))
     return {g: 1 + n + (more[g] * spare // whole if whole else 0) for g, n in least.items()}
+
+
+def _numbers(
+    page: Mapping[str, int], specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, needs: Needs, shared: int
+) -> dict[str, int] | None:
+    """By cache group, the most pages that it may have of bytes that all share: those of the declared workload. None where they can't
+    share: what is given back, the system counts in its own pages."""
+    parts = whole(specs, cache.block_size, needs.cache_dtype, system_pages.SIZE)
+    if len(page) < 2 or not needs.gives_back or not parts or cache.num_gpu_blocks_override is not None:
+        return None
+    most = sequence_pages(specs, config, cache, wanted=True)
+    return {g: 1 + min(most[g] * config.max_num_seqs, shared // page[g]) for g in most}
 
 
 def _alone(group: str, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig) -> int:

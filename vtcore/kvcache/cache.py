@@ -80,6 +80,15 @@ def page_bytes(specs: Mapping[Key, Spec], page: int, dtype: Any = np.float32) ->
     return dict(total)
 
 
+def whole(specs: Mapping[Key, Spec], page: int, dtype: Any, unit: int) -> bool:
+    """Whether each array's part of a page is a multiple of so many bytes."""
+    return all(_row(page if isinstance(spec, Paged) else 1, *a) % unit == 0 for spec in specs.values() for a in spec.arrays(dtype).values())
+
+
+def _row(entries: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return entries * prod(shape) * dtype.itemsize
+
+
 @dataclass(frozen=True)
 class Group:
     """One group's part of a batch: `table` int32 [R, n] is what each request reads, `slots` int32 [T] where each token writes (-1: not).
@@ -153,6 +162,19 @@ class Cache:
             if spec.group == group:
                 for tensor in self.arrays[key].values():
                     tensor.storage.copy_row(source, target)
+
+    def sparse(self) -> None:
+        """Pages will be given back: see `give_back`."""
+        for arrays in self.arrays.values():
+            for tensor in arrays.values():
+                tensor.storage.sparse()
+
+    def give_back(self, group: str, page: int) -> None:
+        """A page (or slot) costs no memory until it is written again."""
+        for key, spec in self.specs.items():
+            if spec.group == group:
+                for tensor in self.arrays[key].values():
+                    tensor.storage.give_back(page)
 
     def view(self, layer: int, name: str, groups: Mapping[str, Group]) -> View:
         """What one layer's forward reads and writes."""

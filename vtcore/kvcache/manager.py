@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from vtcore.errors import ArgumentError
 from vtcore.kvcache.below import Below
+from vtcore.kvcache.budget import Budget
 from vtcore.kvcache.cache import Paged, Spec
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.config import CacheConfig
@@ -24,6 +26,7 @@ from vtcore.kvcache.tables import Finder, Found, Rule, Table
 
 Array = np.ndarray[Any, Any]
 Key = Hashable  # whatever stands for a sequence
+NOTHING: Mapping[str, int] = {}
 
 
 @dataclass
@@ -41,13 +44,21 @@ class KVCacheManager:
     """A pool and the sequences' tables for every group. With a window, pages that fell out of it go back as the sequence grows.
 
     `pages` counts each group's pages (or slots), the page of zeros among them. `config` is a CacheConfig, or entries a page: then nothing
-    is found again. `below`: what stands behind the pools."""
+    is found again. `below`: what stands behind the pools. `budget`: bytes that they share; without one each has the memory of its pages."""
 
-    def __init__(self, groups: Mapping[str, Spec], pages: Mapping[str, int], config: CacheConfig | int, below: Below | None = None) -> None:
+    def __init__(
+        self,
+        groups: Mapping[str, Spec],
+        pages: Mapping[str, int],
+        config: CacheConfig | int,
+        below: Below | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         self.config = CacheConfig(config, enable_prefix_caching=False) if isinstance(config, int) else config
         self.groups = {name: rule_of(spec, self.config) for name, spec in groups.items()}
         self._paged = {name: rule for name, rule in self.groups.items() if isinstance(rule, PageRule)}
-        self.pools = {name: PagePool(pages[name]) for name in groups}
+        self.budget = budget
+        self.pools = {name: PagePool(pages[name]) if budget is None else budget.pool(name, pages[name]) for name in groups}
         self._hasher = Hasher(self.config.prefix_caching_hash_algo) if self.config.enable_prefix_caching else None
         self.below = below or Below()
         self.below.attach(self.pools)
@@ -75,10 +86,12 @@ class KVCacheManager:
             if (fits := self._fitting(chain if reads else None, limit, tokens, longest_step, finders)) is None:
                 return None
             length, found = fits
-            if (here := self.below.bring(found, finders)) is not None:  # else a tier lost some of it: look again
-                self._held[key] = Held(chain, {n: rule.table(self.pools[n], here[n]) for n, rule in self.groups.items()})
-                self.below.admitted(chain, finders, length)
-                return length
+            with self._kept(found):
+                here = self.below.bring(found, finders)
+                if here is not None:  # else a tier lost some of it: look again
+                    self._held[key] = Held(chain, {n: rule.table(self.pools[n], here[n]) for n, rule in self.groups.items()})
+                    self.below.admitted(chain, finders, length)
+                    return length
 
     def count(self, asked: int, found: int, *, preempted: bool) -> None:
         """A sequence that could have found `asked` tokens found so many."""
@@ -96,7 +109,7 @@ class KVCacheManager:
             return True
         for table in held.tables.values():
             table.drop(computed)
-        if any(table.missing(tokens) > self.pools[name].num_free for name, table in held.tables.items()):
+        if not self.fits({name: table.missing(tokens) for name, table in held.tables.items()}):
             return False
         for table in held.tables.values():
             table.grow(tokens)
@@ -137,6 +150,16 @@ class KVCacheManager:
                 counts[name].update(page for page in table.held() if page != NULL)
         return {name: sum(n == self.pools[name].holders(page) for page, n in counted.items()) for name, counted in counts.items()}
 
+    def fits(self, needs: Mapping[str, int], gain: Mapping[str, int] = NOTHING) -> bool:
+        """Whether every group can hand out so many pages, once so many that are held were given back."""
+        if self.budget is not None:
+            return self.budget.fits(needs, gain)
+        return all(n <= self.pools[name].num_free + gain.get(name, 0) for name, n in needs.items())
+
+    def lacks(self, needs: Mapping[str, int]) -> int:
+        """Bytes that so many pages take more than all groups share; 0 where they share none."""
+        return 0 if self.budget is None else max(0, self.budget.cost(needs) - self.budget.nbytes)
+
     def tables(self, name: str) -> Iterator[Table]:
         """Every sequence's table of a group."""
         yield from (held.tables[name] for held in self._held.values())
@@ -160,12 +183,14 @@ class KVCacheManager:
 
     @property
     def usage(self) -> float:
-        """Of the fullest pool, from 0 to 1."""
+        """Of the fullest pool, or of the bytes that all share, from 0 to 1."""
+        if self.budget is not None:
+            return 1 - self.budget.spare / self.budget.nbytes
         return max((pool.usage for pool in self.pools.values()), default=0.0)
 
     def stats(self) -> CacheStats:
         """What is held, free and kept now, and what was found so far."""
-        pools = {n: PoolStats(p.capacity, p.capacity - p.num_free, p.num_free, p.num_cached, p.evictions) for n, p in self.pools.items()}
+        pools = {n: PoolStats(p.num_held + p.num_free, p.num_held, p.num_free, p.num_cached, p.evictions) for n, p in self.pools.items()}
         return CacheStats(pools, self.usage, **self._counts, tiers=self.below.stats())
 
     def _agreed(self, chain: Chain, limit: int, groups: Mapping[str, Rule], finders: Mapping[str, Finder]) -> int:
@@ -187,16 +212,32 @@ class KVCacheManager:
                 chain.branch = self._agreed(chain, limit, self._paged, finders)
         for length in (longest, 0) if longest else (0,):  # what it only copies or reads once takes a page too: at worst it computes all
             found = {n: rule.found(chain, length, limit, finders[n]) if chain and length else Found() for n, rule in self.groups.items()}
-            if all(self._fits(name, found[name], tokens, longest_step) for name in self.groups):
+            if self.fits({name: self._needs(name, found[name], tokens, longest_step) for name in self.groups}):
                 return length, found
         return None
 
-    def _fits(self, name: str, found: Found, tokens: int, longest_step: int) -> bool:
+    def _needs(self, name: str, found: Found, tokens: int, longest_step: int) -> int:
+        """Pages that are free now, or kept for nobody, and would not be any more."""
         pool = self.pools[name]
         pages = [page for page in found.pages if NULL < page < pool.pages]  # others are still to be brought
         looked_at = (*pages, *([] if found.partial is None else [found.partial]))
         leaving = sum(page >= pool.pages or not pool.holders(page) for page in looked_at)
-        return self.groups[name].most(tokens, longest_step) - len(pages) <= pool.num_free - leaving
+        return self.groups[name].most(tokens, longest_step) - len(pages) + leaving
+
+    @contextmanager
+    def _kept(self, found: Mapping[str, Found]) -> Iterator[None]:
+        """Inside, no group takes the memory of what was found in another."""
+        if self.budget is None:
+            yield
+            return
+        pages = {n: [p for p in (*f.pages, f.partial or NULL) if p < self.pools[n].pages] for n, f in found.items()}
+        for name, mine in pages.items():
+            self.pools[name].share(mine)
+        try:
+            yield
+        finally:
+            for name, mine in pages.items():
+                self.pools[name].release(reversed(mine))
 
 
 def rule_of(spec: Spec, config: CacheConfig) -> Rule:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Protocol
 
 from vtcore.errors import OutOfMemoryError
@@ -39,7 +40,8 @@ class PagePool:
         self.pages = pages
         self.watch: Watch | None = None
         self.evictions = 0  # pages that were taken for something else while they had keys
-        self._free = OrderedDict[int, None].fromkeys(range(1, pages))
+        self.clock = count(1)
+        self._free = OrderedDict[int, int].fromkeys(range(1, pages), 0)  # page -> when it was freed
         self._holders = [0] * pages
         self._page_of: dict[bytes, int] = {}
         self._keys: dict[int, list[bytes]] = {}
@@ -55,6 +57,11 @@ class PagePool:
         return len(self._free)
 
     @property
+    def num_held(self) -> int:
+        """Pages that somebody holds."""
+        return self.pages - 1 - len(self._free)
+
+    @property
     def num_cached(self) -> int:
         """Free pages whose content can still be found."""
         return sum(page in self._keys for page in self._free)
@@ -68,14 +75,9 @@ class PagePool:
         """Fresh pages, each with one holder: all of them or OutOfMemoryError. What they kept is forgotten."""
         if count > self.num_free:
             raise OutOfMemoryError(f"{count} pages are needed; {self.num_free} of {self.capacity} are free")
-        taken = [self._free.popitem(last=False)[0] for _ in range(count)]
+        taken = [self._next() for _ in range(count)]
         for page in taken:
             self._holders[page] = 1
-            if page in self._keys:
-                self.evictions += 1
-                if self.watch is not None:
-                    self.watch.taken(page, self._keys[page])
-                self.forget(page)
         return taken
 
     def share(self, pages: Iterable[int]) -> None:
@@ -93,7 +95,7 @@ class PagePool:
             if page != NULL:
                 self._holders[self._held(page)] -= 1
                 if not self._holders[page]:
-                    self._free[page] = None
+                    self._free[page] = next(self.clock)
                     if page not in self._keys:
                         self._free.move_to_end(page, last=False)  # the next to be taken: its memory is there already, and warm
 
@@ -131,6 +133,16 @@ class PagePool:
         """No key leads to any page."""
         self._keys.clear()
         self._page_of.clear()
+
+    def _next(self) -> int:
+        """The head of the queue, which keeps nothing any more."""
+        page, _ = self._free.popitem(last=False)
+        if page in self._keys:
+            self.evictions += 1
+            if self.watch is not None:
+                self.watch.taken(page, self._keys[page])
+            self.forget(page)
+        return page
 
     def _held(self, page: int) -> int:
         assert self._holders[page] > 0, f"page {page} is free already"

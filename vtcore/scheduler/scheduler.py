@@ -181,9 +181,9 @@ class Scheduler:
         return None
 
     def _suffices(self, request: Request, givers: list[Request]) -> bool:
-        gain, step = self.kv.gain(givers), self.config.max_num_batched_tokens
-        needs = ((rule.most(request.num_tokens + 1, step), name) for name, rule in self.kv.groups.items())
-        return all(most <= self.kv.pools[name].num_free + gain[name] for most, name in needs)
+        step = self.config.max_num_batched_tokens
+        needs = {name: rule.most(request.num_tokens + 1, step) for name, rule in self.kv.groups.items()}
+        return self.kv.fits(needs, self.kv.gain(givers))
 
     def _begin(self, request: Request, draft: Draft) -> str | None:
         """Give a sequence that has a seat its first tokens; why it may have none in this step: then the seat is free again."""
