@@ -19,6 +19,7 @@ from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Decoder
 from vtcore.outputs import Delta, RequestOutput
+from vtcore.progress_bar import ProgressBar, Wanted
 from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts, render
 from vtcore.report import Report
 from vtcore.request import Submission
@@ -96,10 +97,12 @@ class LLM:
         prompts: Prompt | Sequence[Prompt],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
+        use_tqdm: Wanted = True,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
         """An output for each prompt, in their order. Parameters: one for all or one each; None: SamplingParams(), as in vLLM, whatever
         generation_config.json says. priority: one for each prompt, the lowest first; it needs scheduling_policy "priority".
+        use_tqdm: a bar of the prompts that are answered, where stderr is a terminal; or what makes one, called as tqdm is.
 
         All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
         numbers) or holds ids outside the vocabulary, ArgumentError for parameters that don't fit the model."""
@@ -108,7 +111,8 @@ class LLM:
         if len(ranks) != len(parsed):
             raise ArgumentError(f"priority has {len(ranks)} entries for {len(parsed)} prompts; give one for each")
         together = zip(parsed, pair_params(sampling_params, len(parsed)), ranks, strict=True)
-        return self._run([self.take(p, s, streamed=False, priority=rank) for p, s, rank in together])
+        bar = ProgressBar(len(parsed), use_tqdm)
+        return self._run([self.take(p, s, streamed=False, priority=rank) for p, s, rank in together], bar)
 
     def chat(
         self,
@@ -117,12 +121,13 @@ class LLM:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         chat_template: str | None = None,
+        use_tqdm: Wanted = True,
         **template_options: Any,
     ) -> list[RequestOutput]:
         """The answer to a conversation (a list of {"role", "content"}), or to each of several, through the model's chat template.
 
         `chat_template` is another one, by name or source; `template_options` are what it may read, such as enable_thinking.
-        Raises TemplateError where there is none, or it refuses the messages."""
+        `use_tqdm`: as in generate. Raises TemplateError where there is none, or it refuses the messages."""
         if not isinstance(messages, (list, tuple)):
             raise PromptError(f"messages is {type(messages).__name__}; it must be a list of messages, or a list of such lists")
         several = bool(messages) and isinstance(messages[0], (list, tuple))
@@ -130,7 +135,8 @@ class LLM:
         params = pair_params(sampling_params, len(texts))
         encode = self.tokenizer.encode
         prompts = [Parsed(t, encode(t, add_special_tokens=False)) for t in texts]
-        return self._run([self.take(p, s, streamed=False) for p, s in zip(prompts, params, strict=True)])
+        bar = ProgressBar(len(prompts), use_tqdm)
+        return self._run([self.take(p, s, streamed=False) for p, s in zip(prompts, params, strict=True)], bar)
 
     def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None) -> Iterator[Delta]:
         """What each step adds, as it comes. The prompt is checked now, and run once the iterator is; to stop early, close the iterator."""
@@ -144,7 +150,7 @@ class LLM:
             raise PromptError("logits takes token ids; tokenizer.encode(text) gives those of a text")
         self._check_room(len(parsed.token_ids))
         submission = self.take(parsed, SamplingParams(max_tokens=0), streamed=False, keep_logits=True)
-        self._run([submission])
+        self._run([submission], ProgressBar(1, False))
         return np.concatenate(submission.logits)
 
     @property
@@ -211,13 +217,17 @@ class LLM:
                 f"the logits of {tokens} tokens take {gib(needed)}; {gib(free)} are available: ask for fewer tokens at once"
             )
 
-    def _run(self, submissions: list[Submission]) -> list[RequestOutput]:
+    def _run(self, submissions: list[Submission], progress: ProgressBar) -> list[RequestOutput]:
         """All of them to their ends; if something raises, none of them stays behind."""
+        left = submissions
         try:
             for submission in submissions:
                 self.engine.enqueue(submission)
-            while not all(s.finished for s in submissions):
-                self.engine.step()
+            with progress:
+                while left:
+                    self.engine.step()
+                    progress.ended([s for s in left if s.finished])
+                    left = [s for s in left if not s.finished]
         finally:
             for submission in submissions:
                 self.engine.abort(submission.request_id)

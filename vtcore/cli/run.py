@@ -69,5 +69,5 @@ def _prompt_token_ids(llm: LLM, prompt: str, args: argparse.Namespace) -> list[i
 
 
 def _print_object(llm: LLM, ids: list[int], params: SamplingParams) -> None:
-    (output,) = llm.generate([{"prompt_token_ids": ids}], params)
+    (output,) = llm.generate([{"prompt_token_ids": ids}], params, use_tqdm=False)
     print(json.dumps({**output.json(), "report": llm.report().json()}))

@@ -43,7 +43,7 @@ class VtcoreEngine:
     def answer(self, prompt: Encoded, max_tokens: int, count: int) -> Answer:
         """Greedy, until an end token or `max_tokens`; the `count` likeliest alternatives of each token."""
         asked = SamplingParams(temperature=0, max_tokens=max_tokens, logprobs=count)
-        (output,) = self.llm.generate([{"prompt_token_ids": prompt.prompt_token_ids}], asked)
+        (output,) = self.llm.generate([{"prompt_token_ids": prompt.prompt_token_ids}], asked, use_tqdm=False)
         said = output.outputs[0]
         told = [list(row.items())[:count] for row in said.logprobs or ()]
         return Answer(
