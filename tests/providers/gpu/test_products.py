@@ -45,3 +45,11 @@ def test_a_row_of_blocks_does_not_depend_on_its_neighbours(opencl, name):
 
 def test_every_format_has_a_reader():
     assert FORMS.keys() == FORMATS.keys()
+
+
+@pytest.mark.parametrize("name", ["Q5_1", "Q2_K"])  # offsets under one scale a block, and under two
+def test_rounded_products_are_the_definitions_own_bits(opencl, name):
+    x, weight = RNG.standard_normal((7, 768)).astype(np.float32), blocks(RNG, 19, 768, FORMATS[name])
+    want = ops.linear_q8(x, weight)
+    np.testing.assert_array_equal(run(opencl, ops.linear_q8, x=x, weight=weight), want)
+    np.testing.assert_array_equal(run(opencl, ops.linear_q8, x=x[2:3], weight=weight), want[2:3])

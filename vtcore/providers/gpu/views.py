@@ -54,7 +54,12 @@ def rows(device: Device, x: Tensor) -> Rows:
 
 def contiguous(device: Device, x: Tensor) -> Tensor:
     """x as contiguous float32: itself where it is so, else a copy."""
-    return x if is_float32(x) and x.contiguous else _copied(device, x, x.shape, x.strides)
+    return x if is_float32(x) and x.contiguous else copied(device, x)
+
+
+def copied(device: Device, x: Tensor) -> Tensor:
+    """A copy of x as contiguous float32, always."""
+    return _copied(device, x, x.shape, x.strides)
 
 
 def integers(device: Device, x: Tensor) -> Tensor:

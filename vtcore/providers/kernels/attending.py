@@ -2,7 +2,10 @@
 
 A work item makes the score of one key, then, with the weights of all of them in shared memory, sums the values of its channels. The
 softmax goes along with its largest score so far (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018). What a token
-sees is cut into runs of WG keys from its own first one: so its bits are the same in any batch and chunk."""
+sees is cut into runs of WG keys from its own first one: so its bits are the same in any batch and chunk.
+
+No loop is entered by some work items of a group only: PoCL 3.1 has been seen to let all of them into such a one. Those without a key
+read that at 0, and forget it."""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ REQUEST = """
     bool owned = false;
     if (r < requests) owned = U32(LD_starts(r)) <= t;
 """
-# Over `number` keys. PLACE says where the one of number `one` lies: its key at k, its value at v, in which source (0: not seen).
+# Over `number` keys. PLACE says where the one of number `one` lies: its key at k, its value at v, its source (0: not seen, and k is 0).
 LOOP = """
     for (uint i = LANE; i < width; i += WG) query[i] = LD_q(t * row + h * width + i);
-    for (uint i = LANE; i < value_width; i += WG) mixed[i] = 0.0f;
+    for (uint i = LANE; i < WIDEST; i += WG) mixed[i] = 0.0f;
     float top = -3.0e38f, sum = 0.0f;
     SINK
     for (uint from = 0u; from < number; from += WG) {
@@ -39,21 +42,19 @@ LOOP = """
         places[LANE] = v;
         sources[LANE] = source;
         BARRIER();
-        float score = AS_F32(0xff800000u);
-        if (source > 0u) {
-            uint i = 0u;
-            float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
-            for (; i + 3u < width; i += 4u) {
-                s0 = FMA(query[i], KEY(k), s0);
-                s1 = FMA(query[i + 1u], KEY(k + k_channel), s1);
-                s2 = FMA(query[i + 2u], KEY(k + 2u * k_channel), s2);
-                s3 = FMA(query[i + 3u], KEY(k + 3u * k_channel), s3);
-                k += 4u * k_channel;
-            }
-            for (; i < width; i++) { s0 = FMA(query[i], KEY(k), s0); k += k_channel; }
-            score = ((s0 + s1) + (s2 + s3)) * scale;
-            BEND
+        uint i = 0u;
+        float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+        for (; i + 3u < width; i += 4u) {
+            s0 = FMA(query[i], KEY(k), s0);
+            s1 = FMA(query[i + 1u], KEY(k + k_channel), s1);
+            s2 = FMA(query[i + 2u], KEY(k + 2u * k_channel), s2);
+            s3 = FMA(query[i + 3u], KEY(k + 3u * k_channel), s3);
+            k += 4u * k_channel;
         }
+        for (; i < width; i++) { s0 = FMA(query[i], KEY(k), s0); k += k_channel; }
+        float score = ((s0 + s1) + (s2 + s3)) * scale;
+        BEND
+        if (source == 0u) score = AS_F32(0xff800000u);
         float highest = max(top, GROUP_MAX(score)), keep = exp(top - highest), weight = source > 0u ? exp(score - highest) : 0.0f;
         sum = sum * keep + GROUP_SUM(weight);
         top = highest;
@@ -61,10 +62,11 @@ LOOP = """
         weights[LANE] = weight;
         BARRIER();
         uint count = min(WG, number - from);
-        for (uint c = LANE; c < value_width; c += WG) {
-            float m = mixed[c] * keep;
+        for (uint run = 0u; run < value_width; run += WG) {
+            uint c = min(run + LANE, value_width - 1u);
+            float m = mixed[run + LANE] * keep;
             for (uint e = 0u; e < count; e++) if (sources[e] > 0u) m = FMA(weights[e], VALUE, m);
-            mixed[c] = m;
+            mixed[run + LANE] = m;
         }
         BARRIER();
     }

@@ -54,26 +54,33 @@ def begin_of(fmt: BlockFormat, line: str, column: str) -> str:
 WEIGHTS = {"dense": _dense()} | {name: _of_blocks(form) for name, form in FORMS.items()}
 
 
-HEAD = """
+# which rows and outputs a group makes
+PLACE = """
     uint tiles = (rows + ROWS - 1u) / ROWS, row = GROUP % tiles * ROWS, lane = LANE % 16u, part = LANE / 16u;
     uint place = GROUP / tiles * (8u * OUTPUTS), end = k, base = 0u;
     {choose}
-    float sums[ROWS * OUTPUTS];
-    for (uint i = 0u; i < ROWS * OUTPUTS; i++) sums[i] = 0.0f;
-    for (uint from = 0u; from < end; from += SPAN) {{
+"""
+# the rows of x, from a column on
+STAGE = """
         BARRIER();
         for (uint i = LANE; i < ROWS * SPAN; i += WG) {{
             uint r = row + i / SPAN, j = i % SPAN;
             float value = 0.0f;
             if (r < rows && from + j < k) value = LD_x({x_row} * x_stride + from + j);
-            tile[i / SPAN * PITCH + j + j / 16u] = value;
+            tile[i / SPAN * PITCH + j + j / TERMS] = value;
         }}
         BARRIER();
-        for (uint step = 0u; step < SPAN && from + step < k; step += 256u) {{
+"""
+SUMS = f"""
+    float sums[ROWS * OUTPUTS];
+    for (uint i = 0u; i < ROWS * OUTPUTS; i++) sums[i] = 0.0f;
+    for (uint from = 0u; from < end; from += SPAN) {{{{
+{STAGE}
+        for (uint step = 0u; step < SPAN && from + step < k; step += 256u) {{{{
             uint column = from + step;
-            {lane}
-        }}
-    }}
+            {{lane}}
+        }}}}
+    }}}}
 """
 LANE = """
             for (uint each = 0u; each < OUTPUTS; each++) {{
@@ -95,14 +102,18 @@ TAIL = """
     for (uint i = 0u; i < ROWS * OUTPUTS; i++) tile[i * WG + LANE] = sums[i];
     BARRIER();
     for (uint i = LANE; i < ROWS * OUTPUTS * 8u; i += WG) {{
-        uint which = i / 8u, to = place + which % OUTPUTS * 8u + i % 8u, r = row + which / OUTPUTS;
+        uint which = i / 8u;
         float total = 0.0f;
         for (uint l = 0u; l < 16u; l++) total += tile[which * WG + i % 8u * 16u + l];
+        {store}
+    }}
+"""
+STORE = """
+        uint to = place + which % OUTPUTS * 8u + i % 8u, r = row + which / OUTPUTS;
         if ({stores}) {{
             if (biased > 0u) total += LD_bias({bias});
             ST_y(r * n + to, total);
         }}
-    }}
 """
 # chosen: 0, the one matrix there is; 1, that of the row's number; e + 2, that with number e, for the rows that have it
 CHOOSE = """
@@ -113,30 +124,33 @@ CHOOSE = """
 """
 
 
-def _chains(weight: Weight) -> str:
-    names = "pqst"
-    return " ".join(f"{names[j % 4]} = FMA(v[{j}], tile[at + {j}u * {weight.next}], {names[j % 4]});" for j in range(TERMS))
+def chains(step: str) -> str:
+    """Text that adds up 16 products in the four chains p, q, s and t."""
+    return " ".join(f"{p} = FMA(v[{j}], tile[at + {j}u * {step}], {p});" for j, p in enumerate("pqst" * (TERMS // 4)))
 
 
-def product_kernel(weight: Weight, rows: int, name: str = "linear") -> Kernel:
+def choices(alone: bool) -> dict[str, str]:
+    """What differs where a kernel takes one row, and for each a matrix by its number."""
+    stores = "to < n && end > 0u" if alone else "to < n && r < rows"
+    return {
+        "choose": CHOOSE if alone else "",
+        "x_row": "(r / share)" if alone else "r",
+        "store": STORE.format(stores=stores, bias="mine * n + to" if alone else "to"),
+    }
+
+
+def product_kernel(weight: Weight, rows: int) -> Kernel:
     """The kernel for tiles of so many rows. That of one row also takes, for each row, a matrix by its number."""
     alone, span = rows == 1, STEP * (4 if rows == 1 else 1)
     pitch = span + span // TERMS
-    text = {
-        "choose": CHOOSE if alone else "",
-        "x_row": "(r / share)" if alone else "r",
-        "stores": "to < n && end > 0u" if alone else "to < n && r < rows",
-        "bias": "mine * n + to" if alone else "to",
-        "lane": LANE.format(when=weight.when, terms=weight.terms, lane=weight.lane, chains=_chains(weight)),
-    }
-    reads = f"x {weight.buffer} bias {'ids:i32 ' if alone else ''}{'grid:bytes' if weight.grid else ''}"
+    lane = LANE.format(when=weight.when, terms=weight.terms, lane=weight.lane, chains=chains(weight.next))
     return kernel(
-        f"{name}_{weight.name}_{rows}",
-        buffers(reads=reads, writes="y"),
+        f"linear_{weight.name}_{rows}",
+        buffers(reads=f"x {weight.buffer} bias {'ids:i32' if alone else ''} {'grid:bytes' if weight.grid else ''}", writes="y"),
         f"{SCALARS} {CHOICE if alone else ''}",
-        (HEAD + TAIL).format(**text),
+        (PLACE + SUMS + TAIL).format(lane=lane, **choices(alone)),
         helpers=weight.helpers,
         shared=(("tile", "f32", f"{max(rows * pitch, rows * OUTPUTS * GROUP)}u"),),
-        constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": span, "PITCH": pitch},
+        constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": span, "PITCH": pitch, "TERMS": TERMS},
         group=GROUP,
     )

@@ -22,8 +22,8 @@ SEEN = """
     }
 """
 BEND = """
-            if (cap > 0.0f) score = vt_bent(score / cap) * cap;
-            if (sloping > 0u) score -= LD_slopes(h) * F32(I32(index) - I32(entry));
+        if (cap > 0.0f) score = vt_bent(score / cap) * cap;
+        if (sloping > 0u) score -= LD_slopes(h) * F32(I32(index) - I32(entry));
 """
 BENT = """
 FN float vt_bent(float v) { return v > 15.0f ? 1.0f : v < -15.0f ? -1.0f : tanh(v); }
@@ -86,7 +86,7 @@ ATTENTION = kernel(
     + "    uint begin = 0u, number = 0u, k_channel = 1u;\n"
     + "    if (owned) { begin = U32(LD_starts(r)); number = U32(LD_starts(r + 1u)) - begin; }\n"
     + loop(
-        place="k = (begin + one) * k_row + h * width; v = (begin + one) * v_row + h * value_width;",
+        place="if (source > 0u) { k = (begin + one) * k_row + h * width; v = (begin + one) * v_row + h * value_width; }",
         key="LD_k_rows(AT)",
         value="LD_v_rows(places[e] + c)",
     ),

@@ -9,18 +9,10 @@ from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import rows
 from vtcore.providers.kernels.declare import buffers, kernel
+from vtcore.providers.kernels.selecting import KEY, NAN_FIRST
 from vtcore.tensor import Tensor, empty
 
 PART = 8192  # values that one group of work items looks through
-# floats as integers of the same order: zeros of both signs are equal, and NaN is above all
-KEY = """
-FN uint vt_key(float v) {
-    uint bits = AS_U32(v), size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u) return 0xffffffffu;
-    if (size == 0u) return 0x80000000u;
-    return bits > size ? 0xffffffffu - bits : bits | 0x80000000u;
-}
-"""
 # of all work items' `best` and `at`: the largest, the lowest index on ties
 MEET = """
     keys[LANE] = best;
@@ -53,6 +45,7 @@ BEST_OF_PARTS = kernel(
 """,
     helpers=KEY,
     shared=SHARED,
+    constants=NAN_FIRST,
     group=256,
 )
 BEST_OF_BEST = kernel(

@@ -48,7 +48,7 @@ WRITE_PAGES_Q8 = kernel(
     {LAST}
     if (writes) {{
         for (uint i = LANE; i < n; i += WG) ST_pages(to + head * s_head + i * s_channel, vt_code(LD_values(from + i), scale));
-        // after the loop: PoCL 3.1 lets work items beyond n into a loop that follows such a line
+        // behind the loop: PoCL 3.1 lets work items beyond n into a loop that follows such a line
         if (LANE == 0u) ST_scales(place / page * c_page + place % page * c_entry + head * c_head, scale);
     }}
 """,

@@ -15,7 +15,7 @@ from vtcore.tensor import Tensor, empty
 
 # cos (part 0) or sin (part 1) of any float32 within 2 ulp of one
 TURN = """
-FN float vt_turn(float angle, uint part) {
+FN float vt_circle(float angle, uint part) {
     uint bits = AS_U32(angle), size = bits & 0x7fffffffu, quarter = 0u;
     float left = AS_F32(size);
     if (size >= 0x7f800000u) return AS_F32(0x7fc00000u);
@@ -54,7 +54,7 @@ ROPE_ANGLES = kernel(
         if (rows > 0u) row = U32(LD_axes(c));
         int position = LD_positions(row * tokens + token), over = position % I32(every);
         if (over < 0) over += I32(every);
-        ST_y(INDEX, vt_turn(F32(position - over) * LD_frequencies(c), part) * scale);
+        ST_y(INDEX, vt_circle(F32(position - over) * LD_frequencies(c), part) * scale);
     }
 """,
     helpers=TURN,

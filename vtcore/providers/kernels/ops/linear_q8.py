@@ -1,0 +1,67 @@
+"""Products of rows rounded to 8 bits: one kernel rounds them, another multiplies, in the definition's order."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from vtcore import ops
+from vtcore.providers.gpu.device import Device
+from vtcore.providers.gpu.table import runs
+from vtcore.providers.gpu.views import contiguous, rows
+from vtcore.providers.kernels.blocks import FORMS
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.ops.linear import FEW, WIDE, kind_of, patterns_of, seen_matrix, unreadable
+from vtcore.providers.kernels.rounded import BLOCK, FACTS, ROUND, rounded_kernel
+from vtcore.tensor import Tensor, empty
+
+MANY = 4  # rows of a tile
+
+
+@cache
+def matrix_kernel(kind: str, tile: int) -> Kernel:
+    """The kernel for a block format and tiles of so many rows."""
+    return rounded_kernel(FORMS[kind], tile)
+
+
+def rounded(device: Device, x: Tensor) -> tuple[Tensor, Tensor]:
+    """x [... K] as whole numbers [rows K] and facts of each block of 32, made once for all that multiply it.
+
+    Only of temporaries of the pool at hand is it kept: so a recorded step makes all that it reads, and nobody writes x in between."""
+    key = (device, "rounded", x.offset, x.shape, x.strides)
+    keeps = x.storage.copies[device].pool is device.scratch
+    made = x.storage.forms.get(key) if keeps else None
+    if made is None:
+        seen = rows(device, x)
+        blocks = seen.width // BLOCK
+        made = empty(device, (seen.number, seen.width)), empty(device, (seen.number * blocks, FACTS))
+        device.each(ROUND, [seen.tensor, *made], [blocks, seen.stride], seen.number * blocks)
+        if keeps:
+            x.storage.forms[key] = made
+    codes, facts = made
+    return codes, facts
+
+
+def _declines(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> str | None:
+    return unreadable("weight", weight)
+
+
+@runs(ops.linear_q8, declines=_declines)
+def linear_q8(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Two launches, of which the first is shared by all that multiply x."""
+    y = empty(device, (*x.shape[:-1], weight.shape[0]))
+    codes, facts = rounded(device, x)
+    multiplied(device, codes, facts, weight, bias, y)
+    return y
+
+
+def multiplied(device: Device, codes: Tensor, facts: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
+    """y [rows N] = rounded rows times the weight, and bias."""
+    kind, (matrix, stride) = kind_of(weight), seen_matrix(device, weight)
+    number, (n, k) = codes.shape[0], weight.shape
+    b = codes if bias is None else contiguous(device, bias)
+    scalars = [k, n, number, k, stride, int(bias is not None)]
+    reads, across, grid = [codes, facts, matrix, b], -(-n // WIDE), patterns_of(device, kind)
+    if number < FEW:
+        device.launch(matrix_kernel(kind, 1), [*reads, codes, *grid, y], [*scalars, 0, 1, 0], across * number)
+    else:
+        device.launch(matrix_kernel(kind, MANY), [*reads, *grid, y], scalars, across * -(-number // MANY))
