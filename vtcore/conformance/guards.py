@@ -42,6 +42,7 @@ class Outputs:
         self.memory = memory
         self._host: list[Guarded] = []
         self._far: list[tuple[Held, int]] = []
+        self._kept = True  # the bands of what was given back and given out again
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -60,7 +61,7 @@ class Outputs:
     @property
     def intact(self) -> bool:
         """Whether nothing was written beside what was allocated."""
-        return all(g.intact for g in self._host) and all(self._band(held, nbytes) for held, nbytes in self._far)
+        return self._kept and all(g.intact for g in self._host) and all(self._band(held, nbytes) for held, nbytes in self._far)
 
     def _near(self, nbytes: int, zero: bool) -> Held:
         guarded = Guarded(nbytes)
@@ -70,10 +71,17 @@ class Outputs:
         return Held(guarded.inside, 0, {})
 
     def _behind(self, held: Held, nbytes: int, zero: bool) -> Held:
+        self._again(held)
         begin = nbytes if zero else 0
         self.memory.upload(held, begin, np.full(nbytes + BAND - begin, FILL, np.uint8))
         self._far.append((held, nbytes))
         return held
+
+    def _again(self, held: Held) -> None:
+        """A kernel's own temporaries go back to the pool while it runs: their bands are looked at before somebody else has the piece."""
+        before = [(h, n) for h, n in self._far if h.buffer is held.buffer]
+        self._kept = self._kept and all(self._band(h, n) for h, n in before)
+        self._far = [(h, n) for h, n in self._far if h.buffer is not held.buffer]
 
     def _band(self, held: Held, nbytes: int) -> bool:
         band = np.zeros(BAND, np.uint8)

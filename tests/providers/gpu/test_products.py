@@ -23,7 +23,7 @@ def opencl():
 def run(provider, op, **call):
     """An op on a provider, its result on the host."""
     with Dispatcher([provider], strict=True):
-        return op(**{n: held(v) for n, v in call.items()}).numpy()
+        return op(**{n: [held(m) for m in v] if isinstance(v, list) else held(v) for n, v in call.items()}).numpy()
 
 
 def test_a_row_does_not_depend_on_its_neighbours(opencl):
@@ -53,3 +53,16 @@ def test_rounded_products_are_the_definitions_own_bits(opencl, name):
     want = ops.linear_q8(x, weight)
     np.testing.assert_array_equal(run(opencl, ops.linear_q8, x=x, weight=weight), want)
     np.testing.assert_array_equal(run(opencl, ops.linear_q8, x=x[2:3], weight=weight), want[2:3])
+
+
+def test_experts_that_nobody_asks_for_change_nothing(opencl):
+    gate, up, down = (RNG.standard_normal(s).astype(np.float32) for s in ((4, 24, 40), (4, 24, 40), (4, 40, 24)))
+    call = {"x": RNG.standard_normal((5, 40)).astype(np.float32), "weights": RNG.uniform(0, 1, (5, 2)).astype(np.float32)}
+    call["ids"] = RNG.choice([0, 1, 3], (5, 2)).astype(np.int32)
+    whole = run(opencl, ops.experts, **call, gate=gate, up=up, down=down)
+    gate[2], up[2], down[2] = np.nan, np.nan, np.inf
+    apart = {n: [m.copy() for m in stack] for n, stack in (("gate", gate), ("up", up), ("down", down))}
+    np.testing.assert_array_equal(run(opencl, ops.experts, **call, gate=gate, up=up, down=down), whole)
+    np.testing.assert_array_equal(run(opencl, ops.experts, **call, **apart), whole)
+    alone = {n: v[3:4] for n, v in call.items()}
+    np.testing.assert_array_equal(run(opencl, ops.experts, **alone, **apart), whole[3:4])

@@ -16,11 +16,11 @@ GROUP, LANES, TERMS = 128, 16, 16  # work items; those that share an output; col
 STEP = LANES * TERMS
 OUTPUTS = 2  # of a lane; a group makes eight times as many
 SCALARS = "k n rows x_stride w_stride biased"
-CHOICE = "chosen share w_each"  # of kernels that take a matrix by its number
+CHOICE = "chosen share w_each matrices"  # of kernels that take a matrix by its number
 
 
 class Weight(NamedTuple):
-    """How a kernel reads a weight: `terms` sets 16 floats v of a lane in a step, where `when` holds, from the row at `line`."""
+    """How a kernel reads a weight: `terms` sets 16 floats v of a lane in a step, which count where `when` holds, from the row at `line`."""
 
     name: str
     buffer: str  # as `buffers` takes it
@@ -35,15 +35,15 @@ class Weight(NamedTuple):
 def _dense() -> Weight:
     at = [f"column + {j * LANES}u + lane" for j in range(TERMS)]
     terms = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
-    return Weight("dense", "w:f32|f16|bf16", terms, "column < k", "lane", "17u")
+    return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u")
 
 
 def _of_blocks(form: Format) -> Weight:
-    text, chunk = form.text()
-    terms = f"{begin_of(form.fmt, 'line', 'column + lane * 16u')}\n{text}\n" + "\n".join(
+    (text, chunk), inside = form.text(), "column + lane * 16u < k"
+    terms = f"{begin_of(form.fmt, 'line', f'({inside} ? column + lane * 16u : 0u)')}\n{text}\n" + "\n".join(
         f"v[{j}] = {value(chunk, j)};" for j in range(TERMS)
     )
-    return Weight(form.fmt.name.lower(), "w:bytes", terms, "column + lane * 16u < k", "lane * 17u", "1u", bool(form.grid), form.helpers)
+    return Weight(form.fmt.name.lower(), "w:bytes", terms, inside, "lane * 17u", "1u", bool(form.grid), form.helpers)
 
 
 def begin_of(fmt: BlockFormat, line: str, column: str) -> str:
@@ -82,18 +82,17 @@ SUMS = f"""
         }}}}
     }}}}
 """
+# No loop is entered by some lanes only: PoCL 3.1 has been seen to let all of them into such a one behind a barrier.
 LANE = """
             for (uint each = 0u; each < OUTPUTS; each++) {{
                 uint line = base + min(place + each * 8u + part, n - 1u) * w_stride;
-                if ({when}) {{
-                    float v[16];
-                    {terms}
-                    for (uint r = 0u; r < ROWS; r++) {{
-                        uint at = r * PITCH + step + step / 16u + {lane};
-                        float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
-                        {chains}
-                        sums[r * OUTPUTS + each] += (p + q) + (s + t);
-                    }}
+                float v[16];
+                {terms}
+                for (uint r = 0u; r < ROWS; r++) {{
+                    uint at = r * PITCH + step + step / 16u + {lane};
+                    float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
+                    {chains}
+                    sums[r * OUTPUTS + each] += {when} ? (p + q) + (s + t) : 0.0f;
                 }}
             }}
 """
@@ -101,24 +100,22 @@ TAIL = """
     BARRIER();
     for (uint i = 0u; i < ROWS * OUTPUTS; i++) tile[i * WG + LANE] = sums[i];
     BARRIER();
-    for (uint i = LANE; i < ROWS * OUTPUTS * 8u; i += WG) {{
-        uint which = i / 8u;
-        float total = 0.0f;
-        for (uint l = 0u; l < 16u; l++) total += tile[which * WG + i % 8u * 16u + l];
-        {store}
-    }}
+    uint which = min(LANE / 8u, ROWS * OUTPUTS - 1u);
+    float total = 0.0f;
+    for (uint l = 0u; l < 16u; l++) total += tile[which * WG + LANE % 8u * 16u + l];
+    {store}
 """
 STORE = """
-        uint to = place + which % OUTPUTS * 8u + i % 8u, r = row + which / OUTPUTS;
-        if ({stores}) {{
-            if (biased > 0u) total += LD_bias({bias});
-            ST_y(r * n + to, total);
-        }}
+    uint to = place + which % OUTPUTS * 8u + LANE % 8u, r = row + which / OUTPUTS;
+    if (LANE < ROWS * OUTPUTS * 8u && {stores}) {{
+        if (biased > 0u) total += LD_bias({bias});
+        ST_y(r * n + to, total);
+    }}
 """
 # chosen: 0, the one matrix there is; 1, that of the row's number; e + 2, that with number e, for the rows that have it
 CHOOSE = """
     uint mine = 0u;
-    if (chosen > 0u) mine = U32(LD_ids(row));
+    if (chosen > 0u) mine = min(U32(LD_ids(row)), matrices - 1u);
     if (chosen > 1u && mine != chosen - 2u) end = 0u;
     if (chosen == 1u) base = mine * w_each;
 """

@@ -44,40 +44,34 @@ ROUND = kernel(
 """,
 )
 BODY = f"""
+    uint which = min(LANE / 8u, ROWS * OUTPUTS - 1u);
     float total = 0.0f;
     for (uint from = 0u; from < end; from += SPAN) {{{{
 {STAGE}
         for (uint each = 0u; each < OUTPUTS; each++) {{{{
-            uint line = base + min(place + each * 8u + part, n - 1u) * w_stride, column = from + lane * 32u;
+            uint line = base + min(place + each * 8u + part, n - 1u) * w_stride, column = min(from + lane * 32u, k - 32u);
             float sums[ROWS], rests[ROWS], scale = 0.0f, least = 0.0f;
             for (uint r = 0u; r < ROWS; r++) {{{{ sums[r] = 0.0f; rests[r] = 0.0f; }}}}
-            if (column < k) {{{{
-                for (uint h = 0u; h < 2u; h++) {{{{
-                    float v[16];
-                    {{terms}}
-                    for (uint r = 0u; r < ROWS; r++) {{{{
-                        uint at = r * PITCH + lane * 33u + h * 16u;
-                        float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
-                        {{chains}}
-                        {{half}}
-                    }}}}
-                }}}}
+            for (uint h = 0u; h < 2u; h++) {{{{
+                float v[16];
+                {{terms}}
                 for (uint r = 0u; r < ROWS; r++) {{{{
-                    uint facts = {{facts}};
-                    {{whole}}
+                    uint at = r * PITCH + lane * 33u + h * 16u;
+                    float p = 0.0f, q = 0.0f, s = 0.0f, t = 0.0f;
+                    {{chains}}
+                    {{half}}
                 }}}}
             }}}}
-            for (uint r = 0u; r < ROWS; r++) blocks[(r * OUTPUTS + each) * WG + LANE] = sums[r];
+            for (uint r = 0u; r < ROWS; r++) {{{{
+                uint facts = {{facts}};
+                {{whole}}
+                blocks[(r * OUTPUTS + each) * WG + LANE] = from + lane * 32u < k ? sums[r] : 0.0f;
+            }}}}
         }}}}
         BARRIER();
-        if (LANE < ROWS * OUTPUTS * 8u) {{{{
-            for (uint l = 0u; l < 16u; l++) total += blocks[LANE / 8u * WG + LANE % 8u * 16u + l];
-        }}}}
+        for (uint l = 0u; l < 16u; l++) total += blocks[which * WG + LANE % 8u * 16u + l];
     }}}}
-    if (LANE < ROWS * OUTPUTS * 8u) {{{{
-        uint i = LANE, which = i / 8u;
-        {{store}}
-    }}}}
+    {{store}}
 """
 
 

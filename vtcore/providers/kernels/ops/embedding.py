@@ -9,8 +9,8 @@ import numpy as np
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
+from vtcore.providers.gpu.views import integers
 from vtcore.providers.gpu.views import rows as rows_of
-from vtcore.providers.gpu.views import stride_of_rows
 from vtcore.providers.kernels.blocks import FORMS, value
 from vtcore.providers.kernels.declare import Kernel, buffers, kernel
 from vtcore.providers.kernels.ops.linear import kind_of, patterns_of, seen_matrix, unreadable
@@ -20,9 +20,9 @@ from vtcore.tensor import Tensor, empty
 EMBEDDING = kernel(
     "embedding",
     buffers(reads="w:f32|f16|bf16 ids:i32", writes="y"),
-    "total n k w_stride step",
+    "total n k w_stride",
     """
-    if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k * step)), n - 1u) * w_stride + INDEX % k));
+    if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k)), n - 1u) * w_stride + INDEX % k));
 """,
 )
 
@@ -37,10 +37,10 @@ def blocks_kernel(name: str) -> Kernel:
     return kernel(
         f"embedding_{name.lower()}",
         buffers(reads=f"w:bytes ids:i32 {'grid:bytes' if form.grid else ''}", writes="y"),
-        "total n k w_stride step",
+        "total n k w_stride",
         f"""
     if (INDEX < total) {{
-        uint line = min(U32(LD_ids(INDEX / (k / 16u) * step)), n - 1u) * w_stride;
+        uint line = min(U32(LD_ids(INDEX / (k / 16u))), n - 1u) * w_stride;
         {begin}
         {text}
         {stores}
@@ -77,18 +77,8 @@ PLACE = kernel(
 )
 
 
-def steady(name: str, numbers: Tensor) -> str | None:
-    """Why kernels can't read integers, or None."""
-    return None if stride_of_rows(numbers[..., None]) else f"{name} lie at unlike strides {list(numbers.strides)}"
-
-
-def step_of(numbers: Tensor) -> int:
-    """The stride from one integer to the next."""
-    return (stride_of_rows(numbers[..., None]) or (0, 1))[1]
-
-
 def _embedding_declines(device: Device, table: Tensor, ids: Tensor) -> str | None:
-    return unreadable("table", table) or steady("ids", ids)
+    return unreadable("table", table)
 
 
 @runs(ops.embedding, declines=_embedding_declines)
@@ -97,7 +87,7 @@ def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
     n, k = table.shape
     y = empty(device, (*ids.shape, k))
     seen, stride = seen_matrix(device, table)
-    scalars, kind = [n, k, stride, step_of(ids)], kind_of(table)
+    scalars, kind, ids = [n, k, stride], kind_of(table), integers(device, ids)
     if kind == "dense":
         device.each(EMBEDDING, [seen, ids, y], scalars, y.size)
     else:

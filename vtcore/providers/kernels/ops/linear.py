@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,27 +46,49 @@ def patterns_of(device: Device, kind: str) -> list[Tensor]:
 
 
 def seen_matrix(device: Device, weight: Tensor) -> tuple[Tensor, int]:
-    """A weight [N K] with contiguous rows, and the stride between them: in elements, of quantised blocks in bytes."""
-    d = weight.dtype
-    if isinstance(d, BlockFormat):
-        return weight, weight.strides[0] // d.block * d.nbytes
-    if weight.shape[1] > 1 and weight.strides[1] != 1:
+    """A weight [N K], or several, with contiguous rows, and the stride between them: in elements, of quantised blocks in bytes."""
+    if kind_of(weight) == "dense" and weight.shape[-1] > 1 and weight.strides[-1] != 1:
         weight = contiguous(device, weight)
-    return weight, weight.strides[0]
+    return weight, counted(weight, weight.strides[-2])
 
 
-def multiplied(device: Device, x: Rows, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
+def counted(weight: Tensor, stride: int) -> int:
+    """A stride of elements as kernels count it."""
+    d = weight.dtype
+    return stride // d.block * d.nbytes if isinstance(d, BlockFormat) else stride
+
+
+class Choice(NamedTuple):
+    """Which matrix a row meets, where there are several: that of its number; `only`: rows of another number are left as they are."""
+
+    ids: Tensor  # int32, one a row
+    share: int  # rows that have one row of x in common
+    matrices: int
+    each: int = 0  # from one matrix to the next, as `seen_matrix` counts
+    only: int | None = None
+
+    @property
+    def scalars(self) -> list[int]:
+        """As kernels take them."""
+        return [1 if self.only is None else self.only + 2, self.share, self.each, self.matrices]
+
+
+NO_CHOICE = [0, 1, 0, 1]
+
+
+def multiplied(device: Device, x: Rows, weight: Tensor, bias: Tensor | None, y: Tensor, choice: Choice | None = None) -> None:
     """y [rows, N] = x weight^T + bias."""
     kind = kind_of(weight)
     (matrix, stride), patterns = seen_matrix(device, weight), patterns_of(device, kind)
-    n, k = weight.shape
+    n, k = weight.shape[-2:]
     b = x.tensor if bias is None else contiguous(device, bias)
-    scalars = [k, n, x.number, x.stride, stride, int(bias is not None)]
-    across = -(-n // WIDE)
-    if x.number < FEW:
-        device.launch(matrix_kernel(kind, 1), [x.tensor, matrix, b, x.tensor, *patterns, y], [*scalars, 0, 1, 0], across * x.number)
+    number = x.number if choice is None else choice.ids.size
+    scalars, across = [k, n, number, x.stride, stride, int(bias is not None)], -(-n // WIDE)
+    if choice is not None or number < FEW:
+        ids, last = (x.tensor, NO_CHOICE) if choice is None else (choice.ids, choice.scalars)
+        device.launch(matrix_kernel(kind, 1), [x.tensor, matrix, b, ids, *patterns, y], [*scalars, *last], across * number)
     else:
-        device.launch(matrix_kernel(kind, MANY), [x.tensor, matrix, b, *patterns, y], scalars, across * -(-x.number // MANY))
+        device.launch(matrix_kernel(kind, MANY), [x.tensor, matrix, b, *patterns, y], scalars, across * -(-number // MANY))
 
 
 def unreadable(name: str, weight: Tensor) -> str | None:

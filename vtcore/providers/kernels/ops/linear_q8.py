@@ -10,7 +10,7 @@ from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import contiguous, rows
 from vtcore.providers.kernels.blocks import FORMS
 from vtcore.providers.kernels.declare import Kernel
-from vtcore.providers.kernels.ops.linear import FEW, WIDE, kind_of, patterns_of, seen_matrix, unreadable
+from vtcore.providers.kernels.ops.linear import FEW, NO_CHOICE, WIDE, Choice, kind_of, patterns_of, seen_matrix, unreadable
 from vtcore.providers.kernels.rounded import BLOCK, FACTS, ROUND, rounded_kernel
 from vtcore.tensor import Tensor, empty
 
@@ -54,14 +54,18 @@ def linear_q8(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) ->
     return y
 
 
-def multiplied(device: Device, codes: Tensor, facts: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor) -> None:
+def multiplied(
+    device: Device, codes: Tensor, facts: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, choice: Choice | None = None
+) -> None:
     """y [rows N] = rounded rows times the weight, and bias."""
     kind, (matrix, stride) = kind_of(weight), seen_matrix(device, weight)
-    number, (n, k) = codes.shape[0], weight.shape
+    n, k = weight.shape[-2:]
+    number = codes.shape[0] if choice is None else choice.ids.size
     b = codes if bias is None else contiguous(device, bias)
     scalars = [k, n, number, k, stride, int(bias is not None)]
-    reads, across, grid = [codes, facts, matrix, b], -(-n // WIDE), patterns_of(device, kind)
-    if number < FEW:
-        device.launch(matrix_kernel(kind, 1), [*reads, codes, *grid, y], [*scalars, 0, 1, 0], across * number)
+    reads, across, patterns = [codes, facts, matrix, b], -(-n // WIDE), patterns_of(device, kind)
+    if choice is not None or number < FEW:
+        ids, last = (codes, NO_CHOICE) if choice is None else (choice.ids, choice.scalars)
+        device.launch(matrix_kernel(kind, 1), [*reads, ids, *patterns, y], [*scalars, *last], across * number)
     else:
-        device.launch(matrix_kernel(kind, MANY), [*reads, *grid, y], scalars, across * -(-number // MANY))
+        device.launch(matrix_kernel(kind, MANY), [*reads, *patterns, y], scalars, across * -(-number // MANY))
