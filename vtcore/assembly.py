@@ -263,7 +263,7 @@ def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any]
 
 def limit_of(providers: Sequence[Provider], limit: int | str | None) -> int | None:
     """Bytes that all may take: what the caller allows, or the machine has, and what each provider's own memory holds."""
-    return min((n for n in (memory_limit(limit), *(p.memory.room for p in providers)) if n is not None), default=None)
+    return min((n for n in (memory_limit(limit), *(p.memory.capacity for p in providers)) if n is not None), default=None)
 
 
 def page_order(providers: Sequence[Provider], name: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:

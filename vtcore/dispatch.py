@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from vtcore.errors import DeclinedError, ProviderError, VtcoreError
+from vtcore.errors import DeclinedError, KernelBuildError, ProviderError, VtcoreError
 from vtcore.memory import HOST, Memory, Storage
 from vtcore.op import RUNNER, Call, Op
 from vtcore.provider import Decline, Function, Provider
@@ -65,8 +65,13 @@ class Dispatcher:
             if isinstance(chosen, Decline):
                 self.declined(chosen)
                 continue
+            try:
+                out = self._recorded(provider, op, chosen, call) if provider.records else self._called(provider, op, chosen, call)
+            except KernelBuildError as wrong:
+                self.declined(Decline(provider.name, op.name, str(wrong)))
+                continue
             self.ran[op.name, provider.name] += 1
-            return self._recorded(provider, op, chosen, call) if provider.records else self._called(provider, op, chosen, call)
+            return out
         self.ran[op.name, REFERENCE] += 1
         return self._called(None, op, definition(op), call)
 

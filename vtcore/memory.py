@@ -38,7 +38,7 @@ class Memory:
 
     name = "memory"
     shares = False  # whether its pieces may be the host's own bytes
-    room: int | None = None  # bytes that it holds in all; None: it is the host's, or doesn't say
+    capacity: int | None = None  # bytes that it holds in all; None: it is the host's, or doesn't say
     gives_back = False  # whether rows of a storage can cost nothing once they are not needed
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from vtcore.errors import OutOfMemoryError, ProviderUnavailableError
+from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.memory import HOST, UNSEEN, Array, Held, references
 from vtcore.providers import ProviderOptions
 from vtcore.providers.gpu.device import Device, Limits, Values
@@ -20,6 +20,7 @@ from vtcore.providers.kernels.targets import opencl as target
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
 WAITS = 1 << 20  # bytes of an upload that the host waits for
+LOG = 1000  # characters of a driver's log that an error shows
 WORD = 4  # bytes: kernels read quantised blocks by words
 
 
@@ -42,6 +43,7 @@ class OpenCL(Device):
         self.queue = cl.CommandQueue(self.context)
         self._programs: dict[str, Any] = {}
         self._eager: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}  # kernels that the driver refused, and why
         self._kept: list[Any] = []  # what the queue may still read
         self.shares = shares(device)
         self.limits = Limits(
@@ -50,7 +52,7 @@ class OpenCL(Device):
             local=device.local_mem_size,
             group=device.max_work_group_size,
         )
-        self.room = self.limits.memory or None
+        self.capacity = self.limits.memory or None
 
     def _make(self, size: int, zero: bool) -> Any:
         try:
@@ -58,9 +60,7 @@ class OpenCL(Device):
                 return self._over(HOST.fresh(size), cl.mem_flags.READ_WRITE)
             piece = Piece(cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size))
         except (cl.MemoryError, cl.RuntimeError, MemoryError) as error:
-            raise OutOfMemoryError(
-                f"opencl: {size:,} bytes more don't fit: {self.made:,} of {self.limits.memory:,} bytes are taken ({error})"
-            ) from error
+            raise self._full(size, error) from error
         if zero:
             self._zero(piece, size)
         return piece
@@ -111,12 +111,21 @@ class OpenCL(Device):
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Any:
         if kernel.name not in self._programs:
-            self._programs[kernel.name] = cl.Program(self.context, target.source(kernel)).build()
+            self._programs[kernel.name] = self._build(kernel)
             self._eager[kernel.name] = self._object(kernel)
         # arguments are the state of a kernel object: a recorded launch has one of its own
         bound = self._object(kernel) if self.sink is not None else self._eager[kernel.name]
         bound.set_args(*(b.handle for b in buffers), *values)
         return bound, (groups * kernel.group,), (kernel.group,)
+
+    def _build(self, kernel: Kernel) -> Any:
+        if kernel.name not in self._failed:
+            try:
+                return cl.Program(self.context, target.source(kernel)).build()
+            except cl.Error as error:
+                log = " ".join(str(error).split())[:LOG]
+                self._failed[kernel.name] = f"kernel {kernel.name} can't be built for {self.queue.device.name}: {log}"
+        raise KernelBuildError(self._failed[kernel.name])
 
     def _object(self, kernel: Kernel) -> Any:
         made = cl.Kernel(self._programs[kernel.name], kernel.name)
@@ -124,7 +133,16 @@ class OpenCL(Device):
         return made
 
     def enqueue(self, bound: Any) -> None:
-        cl.enqueue_nd_range_kernel(self.queue, *bound)
+        try:
+            cl.enqueue_nd_range_kernel(self.queue, *bound)
+        except cl.MemoryError as error:
+            raise self._full(0, error) from error
+        except cl.Error as error:
+            raise ProviderError(f"opencl: {self.queue.device.name} takes no more work: {error}") from error
+
+    def _full(self, size: int, error: Exception) -> OutOfMemoryError:
+        more = f"{size:,} bytes more don't fit" if size else "a launch finds no room"
+        return OutOfMemoryError(f"opencl: {more}: {self.made:,} of {self.limits.memory:,} bytes are taken ({error})")
 
 
 def shares(device: Any) -> bool:

@@ -1,0 +1,115 @@
+"""OpenCL on whatever driver there is: what it can't do it says in words."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vtcore import LLM
+from vtcore.dispatch import Dispatcher
+from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderUnavailableError
+from vtcore.ops import add, mul, rms_norm
+from vtcore.providers import ProviderOptions, find
+from vtcore.providers.kernels.targets import opencl as target
+from vtcore.providers.opencl import CHOICE, make
+from vtcore.tensor import of
+
+FINDS = """
+import json, time
+from vtcore.errors import ProviderUnavailableError
+from vtcore.providers import find
+began = time.perf_counter()
+try:
+    find("opencl")
+except ProviderUnavailableError as error:
+    print(json.dumps([str(error), time.perf_counter() - began]))
+"""
+
+
+@pytest.fixture
+def provider():
+    made = make(ProviderOptions())
+    yield made
+    made.close()
+
+
+def elsewhere(code, **variables):
+    run = subprocess.run([sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def test_without_a_driver_it_is_declined_in_words(tmp_path):
+    said, _ = elsewhere(FINDS, OCL_ICD_VENDORS=str(tmp_path), OPENCL_VENDOR_PATH=str(tmp_path))
+    assert "no driver is installed" in said or "show no device" in said
+
+
+def test_a_driver_that_is_rubbish_is_declined_in_words(tmp_path):
+    (tmp_path / "broken.icd").write_text("/nowhere/libbroken.so\n")
+    said, _ = elsewhere(FINDS, OCL_ICD_VENDORS=str(tmp_path), OPENCL_VENDOR_PATH=str(tmp_path))
+    assert said.startswith("opencl: ")
+
+
+def test_a_device_that_nobody_has_is_named_with_those_there_are(monkeypatch):
+    monkeypatch.setenv(CHOICE, "Voodoo 2")
+    with pytest.raises(ProviderUnavailableError, match=r"VTCORE_OPENCL_DEVICE is 'Voodoo 2', which no device's name holds; there are \w+"):
+        find("opencl")
+
+
+def test_without_the_package_it_is_declined_in_words():
+    code = "import sys; sys.modules['pyopencl'] = None\n" + FINDS
+    said, _ = elsewhere(code)
+    assert "pyopencl" in said
+
+
+def test_a_kernel_that_does_not_build_leaves_its_op_to_the_next(provider, monkeypatch):
+    whole = target.source
+    monkeypatch.setattr(
+        target, "source", lambda k: whole(k).replace("#define LD_x", "#define LD_q") if k.name.startswith("vt_rms_norm") else whole(k)
+    )
+    x, weight = of(np.ones((2, 8), np.float32)), of(np.full(8, 3, np.float32))
+    with Dispatcher([provider]) as d:
+        assert (add(rms_norm(x, weight, 0.0), x).numpy() == 4).all()
+        rms_norm(x, weight, 0.0)
+    (declined,) = d.report().declined
+    assert declined.op == "rms_norm"
+    assert declined.calls == 2
+    assert "kernel vt_rms_norm_f32 can't be built for " in declined.reason
+    assert "LD_x" in declined.reason
+    assert {(r.op, r.provider) for r in d.report().ran} == {("rms_norm", "reference"), ("add", "opencl")}
+    with Dispatcher([provider], strict=True), pytest.raises(DeclinedError, match="can't be built"):
+        rms_norm(x, weight, 0.0)
+
+
+def test_no_more_room_is_an_error_with_the_sum(provider):
+    with pytest.raises(OutOfMemoryError, match=r"opencl: [\d,]+ bytes more don't fit: [\d,]+ of [\d,]+ bytes are taken"):
+        provider.device.alloc(1 << 50)
+
+
+def test_a_plan_is_held_against_the_room_of_the_device(tmp_path, provider):
+    path = tmp_path / "small.py"
+    path.write_text(
+        "from vtcore.providers.opencl import make as opencl\n"
+        "def make(options):\n    provider = opencl(options)\n    provider.device.capacity = 1 << 20\n    return provider\n"
+    )
+    with pytest.raises(OutOfMemoryError, match=r"may have 1\.0 MiB"):
+        LLM("smollm2-135m", providers=str(path))
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
+def test_arrays_come_back_as_they_went(provider, shares):
+    provider.device.shares = shares
+    x = of(np.arange(1 << 19, dtype=np.float32).reshape(2, -1))
+    with Dispatcher([provider]) as d:
+        y = mul(x, x)
+        assert np.array_equal(y.numpy(), x.numpy() ** 2)
+    assert sum(c.nbytes for c in d.report().copied) == (0 if shares else x.nbytes)
+
+
+def test_what_cannot_be_written_is_read_where_it_lies(provider):
+    host = np.arange(64, dtype=np.float32)
+    host.flags.writeable = False
+    with Dispatcher([provider]):
+        assert np.array_equal(add(of(host), of(host)).numpy(), 2 * host)
