@@ -12,7 +12,7 @@ import numpy as np
 from vtcore.op import Call, Op
 from vtcore.provider import Decline, Function, Provider, Sink
 from vtcore.providers.gpu.device import Device, too_large
-from vtcore.providers.gpu.table import table
+from vtcore.providers.gpu.table import TABLE, table
 from vtcore.tensor import Tensor
 
 
@@ -28,9 +28,10 @@ class Accelerator(Provider):
 
     def accept(self, op: Op, call: Call) -> Function | Decline:
         """As every provider, once all arguments are such that a kernel of the device can see them."""
+        longs = TABLE[op.name].longs if op.name in TABLE else ()
         for name, value in call.items():
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(tensor, Tensor) and (reason := _unseen(tensor, self.device)):
+                if isinstance(tensor, Tensor) and (reason := _unseen(tensor, self.device, long=name in longs)):
                     return Decline(self.name, op.name, f"{name}: {reason}")
         return super().accept(op, call)
 
@@ -66,7 +67,7 @@ class Accelerator(Provider):
         self.device.close()
 
 
-def _unseen(tensor: Tensor, device: Device) -> str | None:
-    if isinstance(tensor.dtype, np.dtype) and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 4:
+def _unseen(tensor: Tensor, device: Device, *, long: bool = False) -> str | None:
+    if not long and isinstance(tensor.dtype, np.dtype) and tensor.dtype.kind in "iu" and tensor.dtype.itemsize > 4:
         return f"it is {tensor.dtype}; kernels take int32"
     return too_large(tensor, device.limits)

@@ -22,18 +22,19 @@ class Entry:
     op: Op
     function: Launching
     declines: Callable[..., str | None] | None
+    longs: tuple[str, ...] = ()  # arguments that may be integers of 64 bits
 
 
 TABLE: dict[str, Entry] = {}
 
 
-def runs(op: Op, *, declines: Callable[..., str | None] | None = None) -> Callable[[Launching], Launching]:
+def runs(op: Op, *, declines: Callable[..., str | None] | None = None, longs: tuple[str, ...] = ()) -> Callable[[Launching], Launching]:
     """Enter a function as the one that runs an op on a device."""
 
     def enter(function: Launching) -> Launching:
         if op.name in TABLE:
             raise ProviderError(f"op {op.name!r} has two entries in the table of accelerators")
-        TABLE[op.name] = Entry(op, function, declines)
+        TABLE[op.name] = Entry(op, function, declines, longs)
         return function
 
     return enter

@@ -35,11 +35,9 @@ EDGE = """
         }
         for (uint d = 0u; d < DIGITS; d++) tally[d * WG + LANE] = counts[d];
         BARRIER();
-        if (LANE < DIGITS) {
-            uint sum = 0u;
-            for (uint i = 0u; i < WG; i++) sum += tally[LANE * WG + i];
-            totals[LANE] = sum;
-        }
+        uint sum = 0u;
+        for (uint i = 0u; i < WG; i++) sum += tally[LANE % DIGITS * WG + i];
+        if (LANE < DIGITS) totals[LANE] = sum;
         BARRIER();
         uint chosen = DIGITS - 1u;
         while (chosen > 0u && left > totals[chosen]) {

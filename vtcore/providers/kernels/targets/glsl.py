@@ -25,6 +25,7 @@ int vt_as_i32(uint v) { return int(v); }
 int vt_as_i32(int v) { return v; }
 #define AS_I32(x) vt_as_i32(x)
 #define ABS(x) abs(x)
+#define PRECISE precise
 #define RINT(x) roundEven(x)
 #define RSQRT(x) inversesqrt(x)
 #define FMA(a, b, c) fma(a, b, c)

@@ -15,6 +15,7 @@ HEAD = """
 #define AS_U32(x) as_uint(x)
 #define AS_I32(x) as_int(x)
 #define ABS(x) fabs(x)
+#define PRECISE
 #define RINT(x) rint(x)
 #define RSQRT(x) rsqrt(x)
 #define FMA(a, b, c) fma(a, b, c)
