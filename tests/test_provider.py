@@ -9,7 +9,7 @@ from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError
 from vtcore.ops import add, rms_norm
 from vtcore.provider import Decline, Provider
-from vtcore.providers import ProviderOptions, chain, find, names
+from vtcore.providers import BUILT_IN, ProviderOptions, chain, find, names
 
 TOY = """
 from vtcore import tensor
@@ -90,7 +90,7 @@ class TestFind:
         entries["maker"] = lambda options: Provider("maker", facts={"threads": str(options.threads)})
         assert find("plug") is entries["plug"]
         assert find("maker", ProviderOptions(threads=2)).facts == {"threads": "2"}
-        assert names() == ("portable", "reference", "null", "maker", "plug")
+        assert names() == (*BUILT_IN, "maker", "plug")
 
     def test_an_entry_point_that_can_t_be_loaded(self, entries):
         entries["plug"] = ImportError("libgpu.so: cannot open shared object file")
@@ -107,7 +107,7 @@ class TestFind:
     def test_an_unknown_name(self, entries):
         entries["plug"] = Provider("plug")
         with pytest.raises(
-            ArgumentError, match=r"there is no provider 'cuda9'; there are portable, reference, null, plug, and a path to a \.py"
+            ArgumentError, match=rf"there is no provider 'cuda9'; there are {', '.join(BUILT_IN)}, plug, and a path to a \.py"
         ):
             find("cuda9")
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import vtcore.ops
 from vtcore.cli.models import MARKDOWN, listed, row
-from vtcore.providers import BUILT_IN, find
+from vtcore.providers import BUILT_IN
 from vtcore.quant import FORMATS
+from vtcore.simt.provider import found
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -50,7 +51,7 @@ def lines() -> Iterator[str]:
     yield from ("Architectures have [a page of their own](models.md).", "")
     yield from features()
     yield from ("## Block formats", "", ", ".join(sorted(FORMATS)) + ".", "")
-    providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
+    providers = [found(name) for name in BUILT_IN if name not in EVERYTHING]
     names = [p.name for p in providers]
     yield from ("## Ops with a kernel", "", f"| op | {' | '.join(names)} |", "|---" * (1 + len(names)) + "|")
     for name in sorted(vtcore.ops.__all__):
@@ -108,7 +109,7 @@ def models() -> Iterator[str]:
         "It runs on a provider whose kernels take every op of the goldens' forwards: nothing falls back to a definition.",
         "",
     )
-    providers = [find(name) for name in BUILT_IN if name not in EVERYTHING]
+    providers = [found(name) for name in BUILT_IN if name not in EVERYTHING]
     yield from (*MARKDOWN, *(row(entry, providers).markdown() for entry in listed() if entry.module.startswith("vtcore.")))
     for provider in providers:
         provider.close()

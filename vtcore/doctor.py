@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import sys
@@ -36,22 +35,6 @@ TELLING_FEATURES = (
 
 
 @dataclass(frozen=True)
-class Missing:
-    """A provider that people ask for and this version lacks: the package that its API comes from, and what else it takes."""
-
-    name: str
-    module: str
-    package: str
-    needs: str
-
-
-NOT_HERE = (
-    Missing("cuda", "cuda", "cuda-python", "an NVIDIA driver (libcuda)"),
-    Missing("metal", "Metal", "pyobjc-framework-Metal", "macOS on Apple silicon"),
-)
-
-
-@dataclass(frozen=True)
 class Finding:
     """One line of the examination. `good` is None for a plain fact."""
 
@@ -71,7 +54,6 @@ def examine() -> list[Finding]:
     rows.append(_memory())
     rows.append(Finding("files", "cache", f"{cache_directory()} (VTCORE_CACHE chooses another)"))
     rows += [_provider(name) for name in names()]
-    rows += [_missing(m) for m in NOT_HERE if m.name not in names()]
     rows.append(_checks())
     return rows
 
@@ -130,9 +112,3 @@ def _provider(name: str) -> Finding:
     facts = "; ".join(f"{key}: {value}" for key, value in provider.facts.items())
     provider.close()
     return Finding("providers", name, facts or f"{len(provider.kernels)} kernels", True)
-
-
-def _missing(missing: Missing) -> Finding:
-    has = "installed" if importlib.util.find_spec(missing.module) else "not installed"
-    text = f"this version of vtcore has no such provider; one would need the package {missing.package} ({has}) and {missing.needs}"
-    return Finding("providers", missing.name, text, False)

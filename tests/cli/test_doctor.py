@@ -15,11 +15,12 @@ def test_it_names_versions_processor_and_every_provider(capsys):
         assert f" {name} " in text
 
 
-def test_a_provider_that_is_not_written_yet_says_what_it_would_need():
+def test_what_never_ran_on_its_hardware_is_said(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
     rows = {row.name: row for row in doctor.examine() if row.section == "providers"}
     assert rows["reference"].good
     assert not rows["metal"].good
-    assert rows["metal"].text.startswith("this version of vtcore has no such provider; one would need the package pyobjc-framework-Metal (")
+    assert rows["metal"].text.startswith("metal: it needs macOS, and this is linux (never run on a Mac; `vtcore check metal`")
 
 
 def test_the_reason_of_an_unavailable_provider_is_shown(monkeypatch):

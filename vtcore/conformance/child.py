@@ -14,7 +14,7 @@ from vtcore.conformance import trial
 from vtcore.conformance.saved import pack, unpack
 from vtcore.errors import VtcoreError
 from vtcore.provider import Provider
-from vtcore.providers import find
+from vtcore.simt.provider import found
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         faulthandler.register(signal.SIGUSR1)
     cases, verdicts = _channels()
     try:
-        provider = find(sys.argv[1])
+        provider = found(sys.argv[1])
     except VtcoreError as wrong:
         _send(verdicts, ("unavailable", type(wrong).__name__, str(wrong)))
         return

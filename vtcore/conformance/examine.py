@@ -20,7 +20,8 @@ from vtcore.conformance.record import Record
 from vtcore.conformance.saved import save
 from vtcore.conformance.verdict import Verdict
 from vtcore.errors import ArgumentError
-from vtcore.providers import BUILT_IN, find
+from vtcore.providers import BUILT_IN
+from vtcore.simt.provider import found
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def bench(provider: str, plan: Plan) -> Iterator[tuple[Bench, About]]:
         with Isolated(provider, plan.seconds or SECONDS) as isolated:
             yield isolated, About(isolated.facts, isolated.kernels)
         return
-    here = find(provider)
+    here = found(provider)
     try:
         yield Here(here), About(here.facts, sorted(here.kernels))
     finally:

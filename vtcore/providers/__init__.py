@@ -16,7 +16,7 @@ from vtcore.provider import Provider
 from vtcore.providers.arrays import collected
 
 GROUP = "vtcore.providers"
-BUILT_IN = ("portable", "reference", "null", "opencl", "vulkan")
+BUILT_IN = ("portable", "reference", "null", "opencl", "vulkan", "cuda", "metal")
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ def _lines(record: Record) -> Iterator[str]:
     yield from (f"stale known gap: {line}" for line in record.stale)
     if record.idle:
         yield IDLE
+    if note := record.facts.get("note"):
+        yield f"{record.provider}: {note}"
     yield f"{record.provider}: {_counted(record.counts())} in {record.seconds:.1f} s"
 
 

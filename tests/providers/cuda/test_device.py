@@ -1,0 +1,106 @@
+import threading
+
+import numpy as np
+import pytest
+
+from tests.providers.cuda.fake import ILLEGAL, FakeDriver
+from vtcore import ops
+from vtcore.capture import Capture
+from vtcore.conformance.case import cases
+from vtcore.conformance.trial import run
+from vtcore.dispatch import Dispatcher
+from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableError
+from vtcore.providers import cuda
+from vtcore.providers.cuda.device import CUDA
+from vtcore.providers.cuda.driver import Driver
+from vtcore.providers.cuda.staging import SIZE
+from vtcore.providers.gpu.provider import Accelerator
+from vtcore.tensor import of
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def module():
+    return FakeDriver()
+
+
+@pytest.fixture
+def device(module):
+    return CUDA(Driver(module), 0, "sm_90", lambda source, architecture: source.encode())
+
+
+def test_ops_samples_come_out_right(device):
+    provider = Accelerator("cuda", device, {})
+    assert [run(provider, case).outcome for case in cases(ops.rms_norm)] == ["pass"] * len(list(cases(ops.rms_norm)))
+
+
+def test_a_recorded_step_is_one_graph(device, module):
+    dispatcher = Dispatcher([Accelerator("cuda", device, {})], strict=True)
+    x, w = of(RNG.standard_normal((3, 8)).astype(np.float32)), of(np.ones(8, np.float32))
+    with dispatcher, Capture(dispatcher) as capture:
+        y = ops.rms_norm(ops.rms_norm(x, w, 1e-6), w, 1e-6)
+    first = y.numpy().copy()
+    x.numpy()[:] *= -1
+    x.storage.wrote(next(m for m in x.storage.copies if m.name == "host"))
+    x.storage.at(device)
+    before = len(module.calls)
+    capture.replay()
+    assert module.calls[before:].count("cuGraphLaunch") == 1
+    assert "cuLaunchKernel" not in module.calls[before:]
+    assert np.array_equal(y.numpy(), -first)
+
+
+def test_uploads_of_several_parts_arrive(device):
+    host = RNG.integers(0, 255, SIZE + 1000, np.uint8)
+    held = device.alloc(host.nbytes)
+    device.upload(held, 0, host)
+    back = np.empty_like(host)
+    device.download(held, 0, back)
+    assert np.array_equal(host, back)
+    device.copy(held, 0, 512, 256)
+    device.download(held, 512, back[:256])
+    assert np.array_equal(back[:256], host[:256])
+
+
+def test_a_full_device_is_told_with_the_sums(module):
+    device = CUDA(Driver(module), 0, "sm_90", lambda source, architecture: source.encode())
+    with pytest.raises(OutOfMemoryError, match="2,147,483,648 bytes more don't fit: 0 are taken here, and 1,073,741,824 of the device's"):
+        device.alloc(1 << 31)
+
+
+def test_after_an_error_that_stays_every_call_raises(device, module):
+    module.failing["cuStreamSynchronize"] = ILLEGAL
+    with pytest.raises(ProviderError, match="cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        device.synchronize()
+    module.failing.clear()
+    with pytest.raises(ProviderError, match=r"failed earlier \(cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS\).*start the process anew"):
+        device.alloc(16)
+    device.close()
+
+
+def test_another_thread_works_in_the_same_context(device, module):
+    threading.Thread(target=device.synchronize).start()
+    device.synchronize()
+    assert module.calls.count("cuCtxSetCurrent") >= 2
+
+
+def test_what_the_compiler_refuses_names_the_kernel(module):
+    def refuse(source, architecture):
+        raise ProviderError(f"no for {architecture}")
+
+    provider = Accelerator("cuda", CUDA(Driver(module), 0, "sm_90", refuse), {})
+    verdict = run(provider, next(iter(cases(ops.rms_norm))))
+    assert "cuda: kernel vt_rms_norm_f32: no for sm_90" in verdict.reason
+
+
+def test_a_device_is_chosen_by_name_or_number(monkeypatch, module):
+    driver = Driver(module)
+    assert cuda.chosen(driver) == (0, "Device A")
+    monkeypatch.setenv(cuda.CHOICE, "e b")
+    assert cuda.chosen(driver) == (1, "Device B")
+    monkeypatch.setenv(cuda.CHOICE, "1")
+    assert cuda.chosen(driver) == (1, "Device B")
+    monkeypatch.setenv(cuda.CHOICE, "7")
+    with pytest.raises(ProviderUnavailableError, match="'7', which is no device's number or part of a name; there are Device A; Device B"):
+        cuda.chosen(driver)

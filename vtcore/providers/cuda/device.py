@@ -1,0 +1,135 @@
+"""A CUDA device: one stream, memory by cuMemAlloc, uploads through pinned memory, and recorded launches as a CUDA graph."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from vtcore.errors import OutOfMemoryError, ProviderError
+from vtcore.memory import Array, Held
+from vtcore.providers.cuda.driver import Driver
+from vtcore.providers.cuda.staging import Staging
+from vtcore.providers.gpu.device import Device, Limits, Values
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import cuda as target
+
+FORMATS = {"u32": "I", "i32": "i", "f32": "f"}
+WIDEST = 1 << 15  # groups along the first axis of a grid
+NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may allocate meanwhile
+SHARED = 48 * 1024  # bytes that a group may share without asking
+
+Compile = Callable[[str, str], bytes]  # a text for an architecture
+
+
+class Launch(NamedTuple):
+    """A kernel's function, its grid, and its arguments where the driver reads them."""
+
+    function: Any
+    grid: tuple[int, int]
+    group: int
+    arguments: Any  # an array of the addresses of each
+    packed: Any  # what lies at those addresses
+
+
+class CUDA(Device):
+    """One device. `compile` makes machine code of a text: NVRTC."""
+
+    name = "cuda"
+
+    def __init__(self, driver: Driver, number: int, architecture: str, compile: Compile) -> None:
+        super().__init__()
+        self.driver, self.architecture, self.compile = driver, architecture, compile
+        self._device = driver("cuDeviceGet", number)
+        driver.use(self._device)
+        self.stream = driver("cuStreamCreate", NON_BLOCKING)
+        _, total = driver("cuMemGetInfo")
+        self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024)
+        self._staging = Staging(driver, self.stream)
+        self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
+
+    def _make(self, size: int, zero: bool) -> int:
+        try:
+            buffer = int(self.driver("cuMemAlloc", size))
+        except OutOfMemoryError as full:
+            free, total = self.driver("cuMemGetInfo")
+            raise OutOfMemoryError(
+                f"cuda: {size:,} bytes more don't fit: {self.made:,} are taken here, and {free:,} of the device's {total:,} are free"
+            ) from full
+        if zero:
+            self._zero(buffer, size)
+        return buffer
+
+    def _zero(self, buffer: int, size: int) -> None:
+        self.driver("cuMemsetD8Async", buffer, 0, size, self.stream)
+
+    def upload(self, held: Held, offset: int, host: Array) -> None:
+        self._staging.upload(held.buffer + offset, host)
+
+    def download(self, held: Held, offset: int, host: Array) -> None:
+        self._staging.download(held.buffer + offset, host)
+
+    def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
+        self.driver("cuMemcpyDtoDAsync", held.buffer + target, held.buffer + source, nbytes, self.stream)
+
+    def synchronize(self) -> None:
+        self.driver("cuStreamSynchronize", self.stream)
+
+    def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
+        """Raises ProviderError with NVRTC's log where it refuses the kernel's text."""
+        if kernel.name not in self._functions:
+            self._functions[kernel.name] = self._load(kernel)
+        function, layout, offsets = self._functions[kernel.name]
+        packed = ctypes.create_string_buffer(layout.pack(*buffers, *values), layout.size)
+        start = ctypes.addressof(packed)
+        arguments = (ctypes.c_void_p * len(offsets))(*[start + o for o in offsets])
+        wide = min(groups, WIDEST)
+        return Launch(function, (wide, -(-groups // wide)), kernel.group, arguments, packed)
+
+    def _load(self, kernel: Kernel) -> tuple[Any, struct.Struct, tuple[int, ...]]:
+        try:
+            code = self.compile(target.source(kernel), self.architecture)
+        except ProviderError as wrong:
+            raise ProviderError(f"cuda: kernel {kernel.name}: {wrong}") from wrong
+        function = self.driver("cuModuleGetFunction", self.driver("cuModuleLoadData", code), kernel.name.encode())
+        n = len(kernel.buffers)
+        layout = struct.Struct("=" + "Q" * n + "".join(FORMATS[p.dtype] for p in kernel.parameters))
+        return function, layout, (*range(0, 8 * n, 8), *range(8 * n, layout.size, 4))
+
+    def enqueue(self, bound: Launch) -> None:
+        x, y = bound.grid
+        self.driver("cuLaunchKernel", bound.function, x, y, 1, bound.group, 1, 1, 0, self.stream, ctypes.addressof(bound.arguments), 0)
+
+    def seal(self, launches: Sequence[Launch]) -> Callable[[], None]:
+        """A CUDA graph of them: one call a replay."""
+        self.driver("cuStreamBeginCapture", self.stream, self.driver.module.CUstreamCaptureMode(THREAD_LOCAL))
+        try:
+            for launch in launches:
+                self.enqueue(launch)
+        finally:
+            graph = self.driver("cuStreamEndCapture", self.stream)
+        return Graph(self, graph)
+
+    def close(self) -> None:
+        """Give back the context, and with it all that was made in it."""
+        if not self.driver.lost:
+            self.synchronize()
+            self.driver("cuDevicePrimaryCtxRelease", self._device)
+
+
+class Graph:
+    """Launches that the device holds as one."""
+
+    def __init__(self, device: CUDA, graph: Any) -> None:
+        self.device = device
+        self.executable = device.driver("cuGraphInstantiate", graph, 0)
+        device.driver("cuGraphDestroy", graph)
+
+    def __call__(self) -> None:
+        self.device.driver("cuGraphLaunch", self.executable, self.device.stream)
+
+    def __del__(self) -> None:
+        if hasattr(self, "executable") and not self.device.driver.lost:
+            self.device.driver("cuGraphExecDestroy", self.executable)

@@ -1,0 +1,48 @@
+"""CUDA C++ as NVRTC takes it: no header is included."""
+
+from __future__ import annotations
+
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import common
+
+FLAGS = ("--std=c++17", "--fmad=false")  # a product and a sum are fused where a body says FMA, and nowhere else
+HEAD = """
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned char uchar;
+#define FN __device__ __forceinline__
+#define F32(x) ((float)(x))
+#define U32(x) ((uint)(x))
+#define I32(x) ((int)(x))
+FN float vt_as_float(uint u) { return __uint_as_float(u); }
+FN float vt_as_float(int i) { return __int_as_float(i); }
+FN uint vt_as_uint(float f) { return __float_as_uint(f); }
+FN uint vt_as_uint(int i) { return (uint)i; }
+FN int vt_as_int(float f) { return __float_as_int(f); }
+FN int vt_as_int(uint u) { return (int)u; }
+#define AS_F32(x) vt_as_float(x)
+#define AS_U32(x) vt_as_uint(x)
+#define AS_I32(x) vt_as_int(x)
+#define ABS(x) fabsf(x)
+#define RINT(x) rintf(x)
+#define RSQRT(x) rsqrtf(x)
+#define FMA(a, b, c) fmaf(a, b, c)
+#define BARRIER() __syncthreads()
+#define GROUP vt_group
+#define LANE threadIdx.x
+#define INDEX (vt_group * WG + LANE)
+"""
+BEGIN = """    const uint vt_group = blockIdx.y * gridDim.x + blockIdx.x;
+    if (vt_group >= vt_groups) return;
+"""
+
+
+def source(kernel: Kernel) -> str:
+    """The text of one variant: an `extern "C"` function of the buffers and then `kernel.parameters`, on a grid of two axes."""
+    access = common.accessors(kernel, "const uint*")
+    arguments = [f"{'' if b.written else 'const '}{common.STORED[b.dtype]}* vt_{b.name}" for b in kernel.buffers]
+    arguments += [f"const {common.SCALAR_TYPES[s.dtype]} {s.name}" for s in kernel.parameters]
+    tree = common.TREE.format(space="") if common.reduces(kernel) else ""
+    head = common.constants(kernel) + HEAD + common.prelude(kernel, access) + tree + access + kernel.helpers
+    body = common.shared(kernel, "__shared__") + BEGIN + kernel.body
+    return f'{head}\nextern "C" __global__ void __launch_bounds__(WG) {kernel.name}({", ".join(arguments)}) {{\n{body}}}\n'
