@@ -2,66 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
 
-from vtcore.bench.measured import Effort, Measured, measured
-from vtcore.bench.speed import Prompts, decoding, prefill
-from vtcore.engine import Engine
-from vtcore.errors import VtcoreError
-from vtcore.llm import LLM
-from vtcore.request import Submission
+from vtcore.bench.cascade import cascade
+from vtcore.bench.concurrent import concurrent
+from vtcore.bench.lpm import lpm
+from vtcore.bench.measured import Effort, Measured
+from vtcore.bench.shared_prefix import shared_prefix
+from vtcore.bench.speed import Load
 
-SHARED, OWN, BATCH = 2048, 8, 16  # tokens of the prefix, tokens of each prompt behind it, sequences
-Load = Callable[..., LLM]  # the model, by more keywords of LLM
 Scenario = Callable[[Load, Effort], Iterator[Measured]]
-
-
-def shared_prefix(load: Load, effort: Effort) -> Iterator[Measured]:
-    """Decode steps of BATCH sequences whose prompts share SHARED tokens, with cascade attention and without. Raises VtcoreError where the
-    two don't choose the same tokens."""
-    steps = effort.steps * effort.repetitions
-    length = SHARED + OWN + steps + 4 * BATCH
-    options = {"max_model_len": length, "max_num_seqs": BATCH}
-    with (
-        load(**options) as cascade,
-        load(**options, disable_cascade_attn=True) as apart,
-        _decoding(cascade.engine, steps) as ours,
-        _decoding(apart.engine, steps) as theirs,
-    ):
-        pairs = [_pair(cascade.engine, apart.engine, first=i % 2 == 0) for i in range(steps)]
-        if _tokens(ours, steps) != _tokens(theirs, steps):
-            raise VtcoreError("cascade attention chose other tokens than the same engine without it")
-    yield measured(f"decode {BATCH} with cascade", [BATCH / a for a, _ in pairs], "tokens/s", f"{SHARED} tokens are shared")
-    yield measured(f"decode {BATCH} without", [BATCH / b for _, b in pairs], "tokens/s", "disable_cascade_attn; the same tokens")
-    yield measured("cascade's gain", [b / a for a, b in pairs], "x", "of pairs of steps, one of each after the other")
-
-
-SCENARIOS: Mapping[str, Scenario] = {"shared-prefix": shared_prefix}
-
-
-def _decoding(engine: Engine, steps: int) -> AbstractContextManager[list[Submission]]:
-    prompts = Prompts(engine)
-    head = prompts.draw(SHARED)()
-    prefill(engine, partial(list, head))  # now the cache has it
-    return decoding(engine, [partial(list, head + prompts.draw(OWN)()) for _ in range(BATCH)], steps)
-
-
-def _tokens(submissions: list[Submission], count: int) -> list[list[int]]:
-    return [s.requests[0].output_token_ids[:count] for s in submissions]
-
-
-def _pair(cascade: Engine, apart: Engine, *, first: bool) -> tuple[float, float]:
-    """Seconds of a step of each."""
-    if first:
-        return _seconds(cascade), _seconds(apart)
-    late = _seconds(apart)
-    return _seconds(cascade), late
-
-
-def _seconds(engine: Engine) -> float:
-    start = time.perf_counter()
-    engine.step()
-    return time.perf_counter() - start
+SCENARIOS: Mapping[str, Scenario] = {"cascade": cascade, "shared-prefix": shared_prefix, "lpm": lpm, "concurrent": concurrent}

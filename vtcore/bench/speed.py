@@ -11,6 +11,7 @@ import numpy as np
 
 from vtcore.engine import Engine
 from vtcore.errors import VtcoreError
+from vtcore.llm import LLM
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
 
@@ -20,6 +21,7 @@ WORDS = (  # common ones, most of them one token each in any vocabulary
     "out over people say see she so some take tell than that the their them then there these they thing think this those time to two up "
     "use very want water way we well what when which who will with work world would year you your"
 )
+Load = Callable[..., LLM]  # the model, by more keywords of LLM
 Prompt = Callable[[], list[int]]  # gives the ids; the tokenizer's work is done in the call
 
 

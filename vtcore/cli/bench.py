@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     for name in ("block_size", "max_num_batched_tokens"):
         parser.add_argument("--" + name.replace("_", "-"), type=options.positive, metavar="N", help=options.NUMBERS[name])
     parser.add_argument("--only", metavar="A,B", help="of prefill, decode, first-token, memory, bandwidth, overhead, ops (default: all)")
-    parser.add_argument("--scenario", metavar="NAME", help="in place of these: shared-prefix, what cascade attention gains")
+    parser.add_argument("--scenario", metavar="NAME", help="in place of these, one of cascade, shared-prefix, lpm, concurrent")
     parser.add_argument("--quick", action="store_true", help="one short run of each instead of several")
     parser.add_argument("--json", action="store_true", help="print one object instead of tables")
     options.debug(parser)
