@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vtcore.errors import ArgumentError, PromptError
+from vtcore.kvcache.encoder import EncoderRule
 from vtcore.kvcache.identity import Identity
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.request import Request, Submission
@@ -43,14 +44,16 @@ class Intake:
         keep_logits: bool = False,
         priority: int = 0,
         cache_salt: str | None = None,
+        encoder_token_ids: Sequence[int] = (),
     ) -> Submission:
         """A submission that can be run to its end; ArgumentError, of a prompt PromptError, for one that can't.
 
         priority: the lowest goes first, under the policy of that name. cache_salt: only requests of the same salt share what the cache
-        keeps."""
+        keeps. encoder_token_ids: of a model with an encoder, what that reads; the prompt is the decoder's."""
         ids = prompt_token_ids.tolist() if hasattr(prompt_token_ids, "tolist") else list(prompt_token_ids)
         total = self._total(len(ids), params)
         self._ids_known(ids)
+        self._encoder_fits(encoder_token_ids)
         self._params(params)
         self._served(priority, cache_salt)
         rope = len(ids) if self.rope_grows and len(ids) > self.rope_grows else 0
@@ -65,6 +68,7 @@ class Intake:
             keep_logits,
             priority,
             Identity(salt=cache_salt, rope=rope),
+            tuple(int(i) for i in encoder_token_ids),
             deltas=deque(maxlen=None if streamed else 0),
         )
         submission.requests = [self._request(submission, i, seed) for i, seed in enumerate(_seeds(params))]
@@ -102,6 +106,14 @@ class Intake:
             )
         if cache_salt is not None and (not isinstance(cache_salt, str) or not cache_salt):
             raise ArgumentError(f"cache_salt is {cache_salt!r:.80}; it must be a text of at least one character, or None")
+
+    def _encoder_fits(self, ids: Sequence[int]) -> None:
+        longest = max((rule.spec.longest for rule in self.kv.groups.values() if isinstance(rule, EncoderRule)), default=0)
+        if not longest and len(ids):
+            raise ArgumentError("encoder_token_ids has no effect: this model has no encoder")
+        if longest and not 1 <= len(ids) <= longest:
+            raise PromptError(f"encoder_token_ids has {len(ids)} tokens; this model's encoder reads from 1 to {longest}")
+        self._ids_known(list(ids))
 
     def _ids_known(self, ids: list[Any]) -> None:
         for i in ids:

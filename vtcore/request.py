@@ -153,6 +153,7 @@ class Submission:
     keep_logits: bool = False
     priority: int = 0  # the lowest goes first, under the policy of that name
     identity: Identity = PLAIN
+    encoder_token_ids: tuple[int, ...] = ()  # what an encoder reads, beside the prompt that the decoder goes on from
     requests: Sequence[Request] = ()
     deltas: deque[Delta] = field(default_factory=deque)
     prompt_logprobs: list[Logprobs | None] = field(default_factory=lambda: [None])

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from vtcore.kvcache.cache import Cache, Group
+from vtcore.kvcache.encoder import EncoderRule
 from vtcore.kvcache.manager import KVCacheManager
-from vtcore.models.batch import Batch, Output
+from vtcore.models.batch import Batch, Encoder, Output
 from vtcore.ops import argmax
 from vtcore.plans import Plans
 from vtcore.scheduler.plan import Plan, Scheduled
 from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
+ENCODER = tuple(f"encoder {f.name}" for f in fields(Encoder))
 Model = Callable[[Batch, Cache], Output]
 
 
@@ -85,15 +87,20 @@ class Runner:
             "rows": rows or [0],  # a model gives logits of at least one token
         }
         arrays = {name: np.array(values, np.int32) for name, values in numbers.items()}
-        for name in self.kv.groups:
-            arrays[f"{name} table"] = _table([self.kv.read(s.request, name, s.begin) for s in parts])
+        for name, rule in self.kv.groups.items():
+            pages = [self.kv.read(s.request, name, s.begin) for s in parts]
+            if isinstance(rule, EncoderRule):
+                pages = [page for page, s in zip(pages, parts, strict=True) for _ in range(s.num_tokens)]
+                arrays |= _encoder(parts)
+            arrays[f"{name} table"] = _table(pages)
             slots = [self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts]
             arrays[f"{name} slots"] = slots[0] if len(slots) == 1 else np.concatenate(slots)
         return arrays
 
     def _batch(self, t: Mapping[str, Tensor]) -> Batch:
         groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in self.kv.groups}
-        return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups, t["prompts"])
+        encoder = Encoder(*(t[n] for n in ENCODER)) if ENCODER[0] in t else None
+        return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups, t["prompts"], encoder)
 
 
 def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:
@@ -105,6 +112,15 @@ def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:
             wanted.append(Wanted(s, first, begin, start + begin - s.begin, count))
         first, start = first + count, start + s.num_tokens
     return tuple(wanted)
+
+
+def _encoder(parts: Sequence[Scheduled]) -> dict[str, Array]:
+    """What an encoder reads in this step, of the sequences that begin, and how much of it each token of the batch sees."""
+    read = [s.request.submission.encoder_token_ids for s in parts if not s.begin]
+    seen = [len(s.request.submission.encoder_token_ids) for s in parts for _ in range(s.num_tokens)]
+    numbers = ([i for ids in read for i in ids], [i for ids in read for i in range(len(ids))], [0, *accumulate(map(len, read))])
+    values = (*numbers, range(len(seen) + 1), seen, [n - 1 for n in seen])
+    return {name: np.array(value, np.int32) for name, value in zip(ENCODER, values, strict=True)}
 
 
 def _table(tables: list[list[int]]) -> Array:

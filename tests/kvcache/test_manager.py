@@ -67,9 +67,25 @@ def test_a_state_begins_with_the_zeros():
     assert kv.read("a", STATE.group, 3) == [slot]
 
 
-def test_pages_of_an_encoder_are_refused():
-    with pytest.raises(ArgumentError, match="encoder"):
-        manager(Paged(SHAPES, of="encoder"))
+ENCODER = Paged(SHAPES, of="encoder", longest=9)
+
+
+def test_pages_of_an_encoder_follow_its_input_and_are_written_once():
+    kv = manager(ENCODER, FULL)
+    assert kv.admit("a", None, 0, 3, 8, encoded=6) == 0
+    assert kv.allocate_slots("a", 0, 2)
+    first, second = kv.read("a", ENCODER.group, 0)
+    assert kv.slots("a", ENCODER.group, 0, 2).tolist() == [*range(first * 4, first * 4 + 4), second * 4, second * 4 + 1]
+    assert kv.allocate_slots("a", 2, 30)
+    assert kv.slots("a", ENCODER.group, 2, 30).tolist() == []
+    assert kv.read("a", ENCODER.group, 2) == [first, second]
+    kv.free("a")
+    assert kv.usage == 0
+
+
+def test_pages_of_anything_else_are_refused():
+    with pytest.raises(ArgumentError, match="'dream'; there are pages of text, and of an encoder"):
+        manager(Paged(SHAPES, of="dream"))
 
 
 def test_nothing_to_free_is_nothing():

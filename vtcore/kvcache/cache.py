@@ -28,10 +28,11 @@ class Paged:
     shapes: Shapes
     window: int = 0  # a token looks at so many, itself the last of them
     every: int = 1
-    of: str = "text"  # or "encoder": then the length is that of the encoder's output
+    of: str = "text"  # or "encoder": then the entries are those of the encoder's output, `longest` at most
     chunk: int = 0  # a token looks at those from the last multiple of this on
     heads: bool = False  # keys and values of heads, as paged_attention reads them: they may be kept in 8 bits
     code: str = ""  # the dtype of 8 bits in which they are kept; none: that of the cache. int8 has scales beside it
+    longest: int = 0  # entries that an encoder gives at most
 
     @property
     def group(self) -> str:
@@ -92,13 +93,13 @@ def _row(entries: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 @dataclass(frozen=True)
 class Group:
     """One group's part of a batch: `table` int32 [R, n] is what each request reads, `slots` int32 [T] where each token writes (-1: not).
+    Of an encoder: `table` [T, n] is what each token reads, `slots` [E] where each of the encoder's tokens in the batch writes.
 
     Paged: the table holds page numbers and a slot is page * size + offset. State: the table holds one slot, the state before
     the first token, and a token's slot keeps the state after it. Page and slot 0 are never written: they are the zeros."""
 
     table: Tensor
     slots: Tensor
-    until: Tensor | None = None  # int32 [T] where it is not the batch's: the last entry of the encoder that each token sees
 
 
 @dataclass(frozen=True)

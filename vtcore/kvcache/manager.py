@@ -16,6 +16,7 @@ from vtcore.kvcache.budget import Budget
 from vtcore.kvcache.cache import Paged, Spec
 from vtcore.kvcache.chain import Chain
 from vtcore.kvcache.config import CacheConfig
+from vtcore.kvcache.encoder import EncoderRule, EncoderTable
 from vtcore.kvcache.hashing import Hasher
 from vtcore.kvcache.identity import Identity
 from vtcore.kvcache.pages import PageRule
@@ -78,9 +79,12 @@ class KVCacheManager:
         """Of how many tokens, up to `limit`, every group has what the ones after them look at, in its pool or below."""
         return 0 if chain is None else self._agreed(chain, limit, self.groups, self.below.finders())
 
-    def admit(self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True) -> int | None:
+    def admit(
+        self, key: Key, chain: Chain | None, limit: int, tokens: int, longest_step: int, *, reads: bool = True, encoded: int = 0
+    ) -> int | None:
         """Begin a sequence of `tokens` tokens, of which a step computes at most `longest_step`: the number of tokens, up to `limit`, that
-        it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over."""
+        it needs not compute. None, and nothing held, where the free pages don't suffice. Without `reads` it takes nothing over.
+        `encoded`: tokens of its encoder's input."""
         while True:
             finders = self.below.finders()
             if (fits := self._fitting(chain if reads else None, limit, tokens, longest_step, finders)) is None:
@@ -90,6 +94,7 @@ class KVCacheManager:
                 here = self.below.bring(found, finders)
                 if here is not None:  # else a tier lost some of it: look again
                     self._held[key] = Held(chain, {n: rule.table(self.pools[n], here[n]) for n, rule in self.groups.items()})
+                    self._encoder(key, encoded)
                     self.below.admitted(chain, finders, length)
                     return length
 
@@ -224,6 +229,11 @@ class KVCacheManager:
         leaving = sum(page >= pool.pages or not pool.holders(page) for page in looked_at)
         return self.groups[name].most(tokens, longest_step) - len(pages) + leaving
 
+    def _encoder(self, key: Key, encoded: int) -> None:
+        for table in self._held[key].tables.values():
+            if isinstance(table, EncoderTable):
+                table.length = encoded
+
     @contextmanager
     def _kept(self, found: Mapping[str, Found]) -> Iterator[None]:
         """Inside, no group takes the memory of what was found in another."""
@@ -244,6 +254,8 @@ def rule_of(spec: Spec, config: CacheConfig) -> Rule:
     """The kind for a spec."""
     if not isinstance(spec, Paged):
         return StateRule(config.state_every if config.enable_prefix_caching else 0)
+    if spec.of == "encoder":
+        return EncoderRule(spec, config.block_size)
     if spec.of != "text":
-        raise ArgumentError(f"a layer keeps pages of {spec.of!r}; this engine has pages for the text's own tokens alone")
+        raise ArgumentError(f"a layer keeps pages of {spec.of!r}; there are pages of text, and of an encoder")
     return PageRule(spec, config.block_size)

@@ -20,6 +20,19 @@ class Inserted:
 
 
 @dataclass(frozen=True)
+class Encoder:
+    """What an encoder reads in a forward, E tokens of the requests whose first forward it is, and what the T tokens see of what it said.
+    All are int32. Each of the T is a request of its own for `paged_attention`: so lengths have nothing to do with those of the text."""
+
+    tokens: Tensor  # [E]
+    positions: Tensor  # [E]
+    runs: Tensor  # [N + 1] where each of those requests' tokens begin
+    starts: Tensor  # [T + 1] 0, 1, 2 ...
+    lengths: Tensor  # [T] tokens of its request's encoder
+    until: Tensor  # [T] the last of them
+
+
+@dataclass(frozen=True)
 class Batch:
     """R requests' next tokens, end to end: T of them. All integers are int32."""
 
@@ -31,6 +44,7 @@ class Batch:
     rows: Tensor  # [L] which of the T tokens want logits
     groups: Mapping[str, Group]  # page tables and slots, by cache group
     prompts: Tensor | None = None  # [R] tokens of each request's prompt, for ropes whose base grows with it; None: as lengths
+    encoder: Encoder | None = None
     images: Inserted | None = None
     keep: frozenset[int] = frozenset()  # layers whose output is wanted
 

@@ -173,8 +173,8 @@ class Decoder(Network):
     def look(self, w: Layer, q: Array, k_pages: Array, v_pages: Array, group: Group, step: Step, keys: float = 1, **extra: Any) -> Array:
         """Attend over pages. `keys` times what they hold are the keys. `extra`: sinks, chosen, slopes, k_scales, v_scales."""
         b, c = step.batch, w.config
-        until, by = b.until if group.until is None else group.until, c.scale * keys
-        return paged_attention(q, k_pages, v_pages, group.table, b.starts, b.lengths, until, by, c.window, c.chunk, c.cap, **extra)
+        by = c.scale * keys
+        return paged_attention(q, k_pages, v_pages, group.table, b.starts, b.lengths, b.until, by, c.window, c.chunk, c.cap, **extra)
 
 
 __all__ = [

@@ -174,7 +174,8 @@ class Scheduler:
             return f"max_num_seqs, {self.config.max_num_seqs}, are running"
         # one more than it has, so that whoever is admitted gets at least one token further before it can lose its pages
         tokens, step = request.num_tokens + 1, self.config.max_num_batched_tokens
-        found = self.kv.admit(request, request.chain, request.num_tokens - 1, tokens, step, reads=request.reads_cache)
+        encoded = len(request.submission.encoder_token_ids)
+        found = self.kv.admit(request, request.chain, request.num_tokens - 1, tokens, step, reads=request.reads_cache, encoded=encoded)
         if found is None:
             return f"the {request.num_tokens} tokens of {request.submission.request_id} need more pages than are free"
         request.num_computed_tokens = found
