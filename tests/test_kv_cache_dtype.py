@@ -84,6 +84,7 @@ def test_providers_agree_and_nothing_falls_back(name):
     assert 1e-7 < np.abs(want - exact).max() < 0.1  # it is another number, and a near one
 
 
+@pytest.mark.feature("fp8 KV cache")
 def test_fp8_is_e4m3():
     assert logits(engine("fp8"), PROMPTS[:1])[0].tobytes() == logits(engine("fp8_e4m3"), PROMPTS[:1])[0].tobytes()
 
@@ -160,6 +161,7 @@ SPECS = {
 }
 
 
+@pytest.mark.feature("fp8 KV cache")
 def test_what_a_page_takes():
     plain, float8, int8 = (page_bytes(coded(SPECS, name), 16) for name in ("auto", "fp8", "int8_per_token_head"))
     group, latent = "text/window=0/every=1", 16 * 24 * 4

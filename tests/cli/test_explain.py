@@ -25,6 +25,7 @@ def test_it_says_what_the_model_is(explained, chat_model):
     assert f"{count}  float32" in out
 
 
+@pytest.mark.feature("Automatic memory sizing (no hand-tuned budget)")
 def test_memory_is_what_loading_would_plan(explained, chat_model):
     with LLM(chat_model, max_model_len=64) as llm:
         plan = str(llm.memory_plan).splitlines()

@@ -45,6 +45,7 @@ def test_memory_is_given_back_before_another_group_takes_it():
     assert sorted(small.take(6)) == sorted(set(pages) - {page for _, page in given})
 
 
+@pytest.mark.feature("Block-paged KV with refcount and LRU evict")
 def test_a_page_that_keeps_nothing_goes_first_then_the_one_unused_for_longest_whose_ever_it_is():
     _, large, small, given = pools()
     [kept] = large.take(1)

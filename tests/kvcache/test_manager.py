@@ -42,6 +42,7 @@ def test_all_groups_or_none():
     assert (kv.pools[FULL.group].num_free, kv.pools[WINDOW.group].num_free) == (11, 2)
 
 
+@pytest.mark.feature("Sliding-window and chunked-local attention")
 def test_pages_behind_the_window_go_back():
     kv = manager(WINDOW)
     assert kv.allocate_slots("a", 0, 12)
@@ -70,6 +71,7 @@ def test_a_state_begins_with_the_zeros():
 ENCODER = Paged(SHAPES, of="encoder", longest=9)
 
 
+@pytest.mark.feature("Hybrid KV groups (full attention + GDN/Mamba)")
 def test_pages_of_an_encoder_follow_its_input_and_are_written_once():
     kv = manager(ENCODER, FULL)
     assert kv.admit("a", None, 0, 3, 8, encoded=6) == 0
@@ -94,6 +96,7 @@ def test_nothing_to_free_is_nothing():
     assert kv.usage == 0
 
 
+@pytest.mark.feature("Sliding-window and chunked-local attention")
 @given(st.sampled_from([FULL, WINDOW, RARE, STATE]), st.lists(st.integers(1, 9), min_size=1, max_size=20))
 def test_a_sequence_never_holds_more_than_was_foretold(spec, chunks):
     kv, computed, held = manager(spec, pages=100), 0, 0

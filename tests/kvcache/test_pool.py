@@ -26,6 +26,7 @@ def test_too_few_says_how_many_and_takes_none():
     assert pool.usage == 0.25
 
 
+@pytest.mark.feature("Block-paged KV with refcount and LRU evict")
 def test_a_shared_page_is_free_after_its_last_holder():
     pool = PagePool(3)
     pages = pool.take(1)
@@ -86,6 +87,7 @@ def test_the_first_page_with_a_key_is_found():
 MOVES = st.lists(st.tuples(st.sampled_from(["take", "share", "release", "keep", "hit"]), st.integers(0, 6)), max_size=80)
 
 
+@pytest.mark.feature("Block-paged KV with refcount and LRU evict")
 @given(MOVES)
 def test_no_page_is_lost_or_held_twice(moves):
     pool, held = PagePool(8), []

@@ -54,6 +54,7 @@ Serving.TestCase.settings = settings(max_examples=60, stateful_step_count=30, de
 TestServing = Serving.TestCase
 
 
+@pytest.mark.feature("Block-paged KV with refcount and LRU evict")
 @pytest.mark.feature("Preemption and recompute")
 @pytest.mark.feature("Continuous batching")
 def test_a_few_thousand_random_steps():
