@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vtcore.errors import ProviderError
@@ -87,6 +88,7 @@ def check(kernel: Kernel) -> None:
         raise ProviderError(f"kernel {kernel.name}: {wrong}")
 
 
+@lru_cache(1 << 16)  # kernels made from one pattern share most lines
 def _line(line: str) -> str | None:
     code = line.split("//")[0]
     for pattern, rule in RULES:

@@ -34,7 +34,9 @@ class Weight(NamedTuple):
 
 def _dense() -> Weight:
     at = [f"column + {j * LANES}u + lane" for j in range(TERMS)]
-    terms = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
+    whole = " ".join(f"v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
+    last = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
+    terms = f"if (column + {STEP}u <= k) {{ {whole} }}\nelse {{ {last} }}"
     return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u")
 
 
@@ -66,7 +68,7 @@ STAGE = """
         for (uint i = LANE; i < ROWS * SPAN; i += WG) {{
             uint r = row + i / SPAN, j = i % SPAN;
             float value = 0.0f;
-            if (r < rows && from + j < k) value = LD_x({x_row} * x_stride + from + j);
+            if (r < rows && from + j < k) value = LD_x({x_line} + from + j);
             tile[i / SPAN * PITCH + j + j / TERMS] = value;
         }}
         BARRIER();
@@ -114,7 +116,7 @@ STORE = """
 """
 # chosen: 0, the one matrix there is; 1, that of the row's number; e + 2, that with number e, for the rows that have it
 CHOOSE = """
-    uint mine = 0u;
+    uint mine = 0u, x_line = row / share * x_stride;
     if (chosen > 0u) mine = min(U32(LD_ids(row)), matrices - 1u);
     if (chosen > 1u && mine != chosen - 2u) end = 0u;
     if (chosen == 1u) base = mine * w_each;
@@ -131,7 +133,7 @@ def choices(alone: bool) -> dict[str, str]:
     stores = "to < n && end > 0u" if alone else "to < n && r < rows"
     return {
         "choose": CHOOSE if alone else "",
-        "x_row": "(r / share)" if alone else "r",
+        "x_line": "x_line" if alone else "r * x_stride",
         "store": STORE.format(stores=stores, bias="mine * n + to" if alone else "to"),
     }
 

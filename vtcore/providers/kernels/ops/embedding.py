@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from vtcore import ops
@@ -27,8 +25,7 @@ EMBEDDING = kernel(
 )
 
 
-@cache
-def blocks_kernel(name: str) -> Kernel:
+def _blocks_kernel(name: str) -> Kernel:
     """The kernel for a quantised table: a work item reads 16 values."""
     form = FORMS[name]
     text, chunk = form.text()
@@ -50,6 +47,7 @@ def blocks_kernel(name: str) -> Kernel:
     )
 
 
+EMBEDDINGS = {name: _blocks_kernel(name) for name in FORMS}
 LOOK_UP = kernel(
     "look_up",
     buffers(reads="w:i32 ids:i32", writes="y:i32"),
@@ -91,7 +89,7 @@ def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
     if kind == "dense":
         device.each(EMBEDDING, [seen, ids, y], scalars, y.size)
     else:
-        device.each(blocks_kernel(kind), [seen, ids, *patterns_of(device, kind), y], scalars, y.size // 16)
+        device.each(EMBEDDINGS[kind], [seen, ids, *patterns_of(device, kind), y], scalars, y.size // 16)
     return y
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import Rows, contiguous, rows
 from vtcore.providers.kernels.blocks import FORMS
-from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.products import GROUP, LANES, OUTPUTS, WEIGHTS, product_kernel
 from vtcore.quant.blocks import BlockFormat
 from vtcore.quant.iq import grid
@@ -23,10 +21,7 @@ FEW = 3  # rows from which a tile is worth it
 WIDE = GROUP // LANES * OUTPUTS  # outputs of a group
 
 
-@cache
-def matrix_kernel(kind: str, tile: int) -> Kernel:
-    """The kernel for a kind of weight (a block format's name, or dense) and tiles of so many rows."""
-    return product_kernel(WEIGHTS[kind], tile)
+KERNELS = {(kind, tile): product_kernel(weight, tile) for kind, weight in WEIGHTS.items() for tile in (1, MANY)}
 
 
 def kind_of(weight: Tensor) -> str:
@@ -86,9 +81,9 @@ def multiplied(device: Device, x: Rows, weight: Tensor, bias: Tensor | None, y: 
     scalars, across = [k, n, number, x.stride, stride, int(bias is not None)], -(-n // WIDE)
     if choice is not None or number < FEW:
         ids, last = (x.tensor, NO_CHOICE) if choice is None else (choice.ids, choice.scalars)
-        device.launch(matrix_kernel(kind, 1), [x.tensor, matrix, b, ids, *patterns, y], [*scalars, *last], across * number)
+        device.launch(KERNELS[kind, 1], [x.tensor, matrix, b, ids, *patterns, y], [*scalars, *last], across * number)
     else:
-        device.launch(matrix_kernel(kind, MANY), [x.tensor, matrix, b, *patterns, y], scalars, across * -(-number // MANY))
+        device.launch(KERNELS[kind, MANY], [x.tensor, matrix, b, *patterns, y], scalars, across * -(-number // MANY))
 
 
 def unreadable(name: str, weight: Tensor) -> str | None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import contiguous, rows
 from vtcore.providers.kernels.blocks import FORMS
-from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.ops.linear import FEW, NO_CHOICE, WIDE, Choice, kind_of, patterns_of, seen_matrix, unreadable
 from vtcore.providers.kernels.rounded import BLOCK, FACTS, ROUND, rounded_kernel
 from vtcore.tensor import Tensor, empty
@@ -17,10 +14,7 @@ from vtcore.tensor import Tensor, empty
 MANY = 4  # rows of a tile
 
 
-@cache
-def matrix_kernel(kind: str, tile: int) -> Kernel:
-    """The kernel for a block format and tiles of so many rows."""
-    return rounded_kernel(FORMS[kind], tile)
+KERNELS = {(n, tile): rounded_kernel(form, tile) for n, form in FORMS.items() if form.fmt.codes for tile in (1, MANY)}
 
 
 def rounded(device: Device, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,6 +60,6 @@ def multiplied(
     reads, across, patterns = [codes, facts, matrix, b], -(-n // WIDE), patterns_of(device, kind)
     if choice is not None or number < FEW:
         ids, last = (codes, NO_CHOICE) if choice is None else (choice.ids, choice.scalars)
-        device.launch(matrix_kernel(kind, 1), [*reads, ids, *patterns, y], [*scalars, *last], across * number)
+        device.launch(KERNELS[kind, 1], [*reads, ids, *patterns, y], [*scalars, *last], across * number)
     else:
-        device.launch(matrix_kernel(kind, MANY), [*reads, *patterns, y], scalars, across * -(-number // MANY))
+        device.launch(KERNELS[kind, MANY], [*reads, *patterns, y], scalars, across * -(-number // MANY))
