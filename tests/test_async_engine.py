@@ -21,10 +21,10 @@ LONG = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
 SAYS = [32, *b"hello", EOS]  # after a prompt of two tokens: hello
 
 
-@pytest.fixture
-def llm(tmp_path, monkeypatch):
+@pytest.fixture(params=[False, True], ids=["", "async scheduling"])
+def llm(request, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "find_tokenizer", lambda checkpoint: Bytes())
-    with LLM(script(tmp_path / "script", SAYS), providers="reference") as made:
+    with LLM(script(tmp_path / "script", SAYS), providers="reference", async_scheduling=request.param) as made:
         yield made
 
 

@@ -49,8 +49,10 @@ def check_format(trace):
         assert {"ph", "name", "pid", "tid"} <= e.keys()
         assert e["ph"] in "XiM"
         assert e["ph"] == "M" or (e["ts"] >= 0 and e.get("dur", 0) >= 0)
-    open_slices, last = [], 0.0
+    open_slices, last, thread = [], 0.0, None
     for e in (e for e in trace["traceEvents"] if e["ph"] == "X"):
+        if e["tid"] != thread:
+            open_slices, last, thread = [], 0.0, e["tid"]
         assert e["ts"] >= last
         last = e["ts"]
         while open_slices and open_slices[-1]["ts"] + open_slices[-1]["dur"] <= e["ts"] + 1e-6:
@@ -71,6 +73,16 @@ def test_every_op_is_a_slice_inside_its_step(model):
     assert sum(e["dur"] for e in ops) <= sum(e["dur"] for e in steps)
     assert [e["args"]["tokens"] for e in forwards] == [3, 1, 1, 1, 1]
     assert {e["args"]["mode"] for e in forwards} == {"op by op"}
+
+
+def test_with_async_scheduling_ops_lie_beside_the_steps(model):
+    trace, report = traced(model, capture=False, async_scheduling=True)
+    check_format(trace)
+    ops, engine = slices(trace, "op"), slices(trace, "engine")
+    assert Counter(e["name"] for e in ops) == Counter({r.op: r.calls for r in report.ran})
+    assert len([e for e in engine if e["name"] == "forward"]) == 5
+    assert {e["tid"] for e in ops} == {e["tid"] for e in engine if e["name"] == "forward"}
+    assert {e["tid"] for e in ops}.isdisjoint(e["tid"] for e in engine if e["name"] == "step")
 
 
 def test_an_op_says_shapes_and_numbers(model):

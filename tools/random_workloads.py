@@ -35,7 +35,30 @@ def folder(name: str) -> Path:
 
 def engine(name: str, **options: Any) -> Engine:
     """An engine around it."""
-    return assemble(open_checkpoint(folder(name)), Options(**SMALL | options), None).engine
+    tokenizer: Any = Letters()
+    return assemble(open_checkpoint(folder(name)), Options(**SMALL | options), tokenizer).engine
+
+
+class Letters:
+    """Token i is the letter i of a large alphabet; so much of a tokenizer as an engine asks for."""
+
+    eos_ids = frozenset({VOCABULARY - 1})
+
+    def stream(self, skip_special_tokens: bool) -> Letters:
+        """One sequence's text. It has no state."""
+        return self
+
+    def push(self, token: int) -> str:
+        """The text that a token adds."""
+        return chr(ord("一") + token)
+
+    def finish(self) -> str:
+        """What is held back."""
+        return ""
+
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+        """The text of several tokens."""
+        return "".join(map(self.push, ids))
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,7 @@ def _options(rng: random.Random) -> tuple[dict[str, Any], str]:
         "long_prefill_token_threshold": rng.choice((0, 0, 12)),
         "priority_preemption_threshold": rng.choice((None, 0)) if policy == "priority" else None,
         "capture": rng.random() < 0.5,
+        "async_scheduling": rng.random() < 0.5,
     }, policy
 
 
@@ -98,6 +122,7 @@ def _job(rng: random.Random, common: list[int], ranked: bool) -> Job:
         prompt_logprobs=rng.choice((None, None, None, 1)),
         presence_penalty=rng.choice((0.0, 0.5)),
         repetition_penalty=rng.choice((1.0, 1.0, 1.3)),
+        stop=[Letters().push(rng.randrange(VOCABULARY)) for _ in range(rng.choice((0, 0, 8)))],
         stop_token_ids=[rng.randrange(VOCABULARY) for _ in range(rng.choice((0, 0, 12)))],
         ignore_eos=rng.random() < 0.8,
     )
@@ -124,7 +149,10 @@ def check(seed: int) -> Counter[str]:
     work, counts = workload(seed), Counter[str](workloads=1)
     e = engine(work.name, **work.options)
     answers = _together(e, work.jobs, counts)
+    e.close()
     stats = e.stats()
+    counts["asynchronous"] += e.scheduler.config.async_scheduling
+    counts["stopped"] += sum(isinstance(o.stop_reason, str) for a in answers.values() for o in a.outputs)
     assert stats.cache.usage == 0
     counts += Counter(preempted=stats.preemptions, found=stats.cache.hits + stats.cache.preempted_hits, evicted=stats.cache.evictions)
     counts["brought"] += sum(tier.hits for tier in stats.cache.tiers.values())

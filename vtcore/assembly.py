@@ -74,6 +74,7 @@ class Options:
     max_num_queued_reqs: int | None = None
     max_num_queued_tokens: int | None = None
     priority_preemption_threshold: int | None = None
+    async_scheduling: bool = False
     kv_offloading_size: Size = None
     kv_offloading_policy: str | None = None
     kv_offloading_dir: str | Path | None = None

@@ -1,4 +1,4 @@
-"""One chosen token into its sequence: the stop rules in vLLM's order, the text it adds, and the delta that tells of it."""
+"""One chosen token, now its sequence's last: the stop rules in vLLM's order, the text it adds, and the delta that tells of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from vtcore.request import Request, Status
 
 
 def deliver(request: Request, token_id: int, logprobs: Logprobs | None) -> tuple[Delta, Status | None]:
-    """Append a token. The status is given where the sequence ends with it; the caller ends it, which frees what it holds."""
-    request.output_token_ids.append(token_id)
+    """What a sequence's last token means. The status is given where it ends with it; the caller ends it, which frees what it holds."""
     if logprobs is not None:
         request.logprobs.append(logprobs)
-    status, reason = _ended_by_token(request, token_id)
+    status, reason = ended_by_token(request, token_id)
     hidden = status is Status.STOPPED and not request.params.include_stop_str_in_output
     text = _text(request, None if hidden else token_id, final=status is not None)
     if request.stops.found is not None:
@@ -33,7 +32,8 @@ def conclude(request: Request) -> tuple[Delta, Status | None]:
     return _delta(request, "", [], None, Status.LENGTH_CAPPED, None), Status.LENGTH_CAPPED
 
 
-def _ended_by_token(request: Request, token_id: int) -> tuple[Status | None, int | str | None]:
+def ended_by_token(request: Request, token_id: int) -> tuple[Status | None, int | str | None]:
+    """How its last token ends a sequence, without regard to its text, and for what reason."""
     if token_id in request.submission.end_ids:
         return Status.STOPPED, None
     if token_id in (request.params.stop_token_ids or ()):

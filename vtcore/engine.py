@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from typing import Any
 
-from vtcore.deliver import conclude, deliver, refuse
+from vtcore.deliver import conclude, deliver, ended_by_token, refuse
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
+from vtcore.flight import Computed, Flight, Scored, executor
 from vtcore.intake import Intake
 from vtcore.kvcache.stats import CacheStats
 from vtcore.ops import log_softmax
 from vtcore.outputs import Delta, Logprobs
 from vtcore.request import Request, Status, Submission
 from vtcore.rounding import Rounding
-from vtcore.runner import Forward, Runner, Wanted
+from vtcore.runner import Forward, Prepared, Runner, Wanted
 from vtcore.sampler import Decode, Sampled, describe, pick, sample
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.plan import Plan
@@ -36,9 +37,6 @@ class EngineStats:
     cache: CacheStats
 
 
-Scored = tuple[Wanted, list[Logprobs], Any]  # a prompt's rows: what each says of the token after it, and the logits if they are kept
-
-
 class Engine:
     """Owns the queue, the model and the dispatchers. One thread at a time steps; any thread may submit and abort.
 
@@ -51,6 +49,9 @@ class Engine:
         self.forward, self.sampling = forward, sampling or forward
         self._running: dict[str, Submission] = {}
         self._lock = threading.RLock()
+        self._executor = executor(scheduler.config.async_scheduling)
+        self._flight: Flight | None = None
+        self._told: list[Delta] = []  # by a step that landed early: the next call of step gives them
 
     def submit(self, prompt_token_ids: Sequence[int], params: SamplingParams, **options: Any) -> Submission:
         """Check a request and queue it. `options` are those of Intake.take."""
@@ -69,14 +70,14 @@ class Engine:
         return submission
 
     def step(self) -> list[Delta]:
-        """Plan who computes what, run it, and commit what came of it: the deltas of all sequences that got a token or ended."""
+        """Plan who computes what, run it, and commit what came of it: the deltas of all sequences that got a token or ended.
+
+        With async_scheduling the plan is made while the step before it computes; then that one is waited for and committed, and what was
+        planned computes from then on."""
         with self._lock:
-            if self.scheduler.idle:
-                return []
-            plan = self.scheduler.plan()
-            _mark_started(plan)
             try:
-                return self._commit(plan, *self._run(plan))
+                plan = self._plan()
+                return self._commit(self._run(plan))
             finally:
                 self.scheduler.kv.below.tell()
 
@@ -94,28 +95,39 @@ class Engine:
         with self._lock:
             for request_id in list(self._running):
                 self.abort(request_id)
+            self.rest()
+
+    def rest(self) -> None:
+        """Where every request has ended, wait for what is still being computed for one that left."""
+        with self._lock:
+            if self.scheduler.idle:
+                self._land()
 
     def close(self) -> None:
         """End every request, and leave."""
         with self._lock:
             self.abort_all()
             self.leave()
+            self._executor.shutdown()
 
     def leave(self) -> None:
         """Keep what outlives the process, and publish what happened. A second time changes nothing."""
         with self._lock:
+            if self._flight is not None:
+                self._flight.wait()
             self.scheduler.kv.below.close()
 
     @property
     def idle(self) -> bool:
-        """Whether every request has ended."""
-        return self.scheduler.idle
+        """Whether every request has ended, and nothing is computed any more."""
+        return self.scheduler.idle and self._flight is None
 
     def reset_prefix_cache(self, reset_running_requests: bool = False) -> bool:
         """Forget what the cache keeps of finished requests. False, and nothing is forgotten, while requests run; with
         `reset_running_requests` they give back their pages and compute again."""
         with self._lock:
             try:
+                self._told = self._commit(self._land())
                 return self.scheduler.reset_prefix_cache(reset_running_requests)
             finally:
                 self.scheduler.kv.below.tell()
@@ -126,17 +138,63 @@ class Engine:
             s = self.scheduler
             return EngineStats(len(s.waiting), len(s.running), s.num_preemptions, s.kv.stats())
 
-    def _run(self, plan: Plan) -> tuple[list[Scored], list[Sampled]]:
-        """All arithmetic of a step. Where it raises, every request is as before, but computes again what its cache held."""
-        assert plan.scheduled, f"nothing can run: {plan.waits}"
+    def _plan(self) -> Prepared | None:
+        """The next step. None where nothing is left to do, or it can't be planned before the one in flight has landed."""
+        s = self.scheduler
+        if s.idle:
+            return None
+        if self._flight is None:
+            plan = s.plan()
+            assert plan.scheduled, f"nothing can run: {plan.waits}"
+            return self.runner.prepare(plan)
+        # pages that go to a tier below, or come from there, are copied while they are planned: never beside a forward
+        ahead = None if s.kv.below.offload else s.plan_ahead()
+        return self.runner.prepare(ahead) if ahead is not None and ahead.scheduled else None
+
+    def _run(self, step: Prepared | None) -> Computed | None:
+        """Wait for the step in flight and start this one, and without async_scheduling wait for it too: what came of it."""
+        computed = self._land()
+        if step is not None:
+            gone = {s.request for s in step.plan.scheduled if s.request.status is not Status.RUNNING}  # after a fault nobody runs
+            self._launch(step, gone if computed is None else gone | _ended(computed))
+        return computed if self.scheduler.config.async_scheduling else self._land()
+
+    def _launch(self, step: Prepared, gone: set[Request]) -> None:
+        """Have a step computed, without those who are not to be computed any more."""
+        plan = step.plan.without(gone)
+        if plan.scheduled:
+            step = step if plan == step.plan else self.runner.prepare(plan)
+            _mark_started(plan)
+            self.scheduler.launch(plan)
+            self._flight = Flight(step, self._executor.submit(self._compute, step.fill()))
+
+    def _land(self) -> Computed | None:
+        """Wait for the step in flight, and append what it chose. None where there is none.
+
+        Where it raised, every request is as before, but computes again what its cache held."""
+        if (flight := self._flight) is None:
+            return None
+        flight.wait()
+        self._flight = None
         try:
-            with self.forward:
-                forward = self.runner.run(plan)
-            with self.sampling:
-                return [self._score(forward, w) for w in forward.wanted if _scores(w)], self._sample(forward)
+            computed = flight.future.result()
         except BaseException:
-            self.scheduler.rewind(plan)
+            self.scheduler.rewind(flight.step.plan, flight.step.slots, flight.step.copies)
+            if flight.orphaned:
+                return None
             raise
+        self.scheduler.land(flight.step.plan)
+        for s in computed.sampled:
+            if not s.request.finished and not isnan(s.score):
+                s.request.output_token_ids.append(s.token_id)
+        return computed
+
+    def _compute(self, step: Prepared) -> Computed:
+        """All arithmetic of a step."""
+        with self.forward:
+            forward = self.runner.run(step)
+        with self.sampling:
+            return Computed(step, [self._score(forward, w) for w in forward.wanted if _scores(w)], self._sample(forward))
 
     def _sample(self, forward: Forward) -> list[Sampled]:
         last = [w for w in forward.wanted if w.samples]
@@ -162,21 +220,14 @@ class Engine:
         tokenizer = self.intake.tokenizer
         return None if tokenizer is None else lambda i: str(tokenizer.decode([i], skip_special_tokens=False))
 
-    def _commit(self, plan: Plan, scored: list[Scored], sampled: list[Sampled]) -> list[Delta]:
-        now = time.monotonic()
-        self.scheduler.commit(plan)
-        for wanted, said, kept in scored:
-            wanted.scheduled.request.submission.prompt_logprobs += said
-            wanted.scheduled.request.submission.logits += [] if kept is None else [kept]
-        steps = [
-            (s.request, partial(refuse, s.request) if isnan(s.score) else partial(deliver, s.request, s.token_id, s.logprobs))
-            for s in sampled
-        ]
-        steps += [(s.request, partial(conclude, s.request)) for s in plan.scheduled if s.request.complete]
-        deltas, faults = list[Delta](), list[Exception]()
-        for request, step in steps:
+    def _commit(self, computed: Computed | None) -> list[Delta]:
+        """What a step that landed means for its sequences, but for those that ended while it computed."""
+        deltas, faults, now = self._told, list[Exception](), time.monotonic()
+        self._told = []
+        for request, step in [] if computed is None else _steps(computed):
             try:
-                deltas.append(self._settle(request, *step(), now))
+                if not request.finished:
+                    deltas.append(self._settle(request, *step(), now))
             except Exception as fault:  # of one request's text: the others keep their tokens
                 request.submission.fault = fault
                 self.abort(request.submission.request_id)
@@ -197,6 +248,24 @@ class Engine:
             submission.ended = now
             del self._running[submission.request_id]
         return delta
+
+
+def _steps(computed: Computed) -> Iterator[tuple[Request, Callable[[], tuple[Delta, Status | None]]]]:
+    """What each sequence has to be told."""
+    for wanted, said, kept in computed.scored:
+        submission = wanted.scheduled.request.submission
+        submission.prompt_logprobs += said
+        submission.logits += [] if kept is None else [kept]
+    for s in computed.sampled:
+        yield s.request, partial(refuse, s.request) if isnan(s.score) else partial(deliver, s.request, s.token_id, s.logprobs)
+    for part in computed.step.plan.scheduled:
+        if part.whole and not part.request.samples:
+            yield part.request, partial(conclude, part.request)
+
+
+def _ended(computed: Computed) -> set[Request]:
+    """Those for whom a further token would be computed in vain, as far as that shows without their texts."""
+    return {s.request for s in computed.sampled if isnan(s.score) or ended_by_token(s.request, s.token_id)[0] is not None}
 
 
 def _mark_started(plan: Plan) -> None:

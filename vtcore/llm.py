@@ -231,6 +231,7 @@ class LLM:
         finally:
             for submission in submissions:
                 self.engine.abort(submission.request_id)
+            self.engine.rest()
         return [s.output() for s in submissions]
 
     def _deltas(self, submission: Submission) -> Iterator[Delta]:
@@ -244,6 +245,7 @@ class LLM:
                 self.engine.step()
         finally:
             self.engine.abort(submission.request_id)
+            self.engine.rest()
 
 
 def _known(serving: dict[str, Any]) -> dict[str, Any]:

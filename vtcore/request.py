@@ -36,13 +36,15 @@ FINISHED = frozenset({Status.STOPPED, Status.LENGTH_CAPPED, Status.ABORTED})
 
 @dataclass(eq=False)
 class Request:
-    """One sequence: its tokens, how many of them the cache holds (`num_computed_tokens`), and how its next one is chosen."""
+    """One sequence: its tokens, how many of them the cache holds once all that was launched is done (`num_computed_tokens`), and how its
+    next one is chosen."""
 
     submission: Submission
     index: int
     seed: int
     output_token_ids: list[int] = field(default_factory=list)
     num_computed_tokens: int = 0
+    promised: int = 0  # tokens that the step in flight will choose for it: 0 or 1
     num_preemptions: int = 0
     num_cached_tokens: int | None = None  # that it found in the cache when it began; None: it has not begun
     chain: Chain | None = None  # the keys of its content; None where the cache keeps nothing
@@ -70,8 +72,22 @@ class Request:
         return len(self.prompt_token_ids) + len(self.output_token_ids)
 
     @property
+    def num_expected_tokens(self) -> int:
+        """The same once the step in flight is done."""
+        return self.num_tokens + self.promised
+
+    @property
+    def ending(self) -> bool:
+        """Whether the step in flight brings it to where its length ends it, whatever token is chosen."""
+        if self.promised:
+            return self.num_expected_tokens >= self.submission.max_total_tokens
+        return not self.samples and self.num_computed_tokens == self.num_tokens
+
+    @property
     def num_waiting_tokens(self) -> int:
-        """Tokens that a forward has still to compute before the next one can be chosen."""
+        """Tokens that a forward has still to compute, after the one in flight, before the next one can be chosen."""
+        if self.promised:
+            return 0 if self.ending else self.num_expected_tokens - self.num_computed_tokens
         return self.num_tokens - self.num_computed_tokens
 
     @property
@@ -88,18 +104,13 @@ class Request:
         """Whether another token is to be chosen once all known ones are computed."""
         return self.params.max_tokens != 0
 
-    @property
-    def complete(self) -> bool:
-        """Whether it is computed to its end, and nothing is to be chosen."""
-        return not self.samples and not self.num_waiting_tokens
-
     def first_wanted_token(self, begin: int) -> int:
         """From which token on, of those from `begin`, logits are wanted: of a prompt that is scored all, else of the last known one."""
         if self.submission.keep_logits:
             return max(begin, sum(map(len, self.submission.logits)))
         if self.wants_all_logits:
             return max(begin, len(self.submission.prompt_logprobs) - 1)
-        return self.num_tokens - 1 if self.samples else self.num_tokens
+        return self.num_expected_tokens - self.samples
 
     @property
     def wants_all_logits(self) -> bool:

@@ -21,6 +21,7 @@ from vtcore.tensor import Tensor
 Array = np.ndarray[Any, Any]
 ENCODER = tuple(f"encoder {f.name}" for f in fields(Encoder))
 Model = Callable[[Batch, Cache], Output]
+SLOTS = " slots"  # after a group's name
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,33 @@ class Wanted:
     begin: int
     at: int
     count: int
+    samples: bool  # the last row is that of the sequence's last token, from which the next one is to be chosen
 
     @property
     def rows(self) -> range:
         """Of the logits."""
         return range(self.first, self.first + self.count)
 
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan in numbers, and what must be copied before it: all that its forward needs of the scheduler and the cache's tables, which go
+    on to the next step while it computes."""
+
+    plan: Plan
+    wanted: tuple[Wanted, ...]
+    copies: tuple[tuple[str, int, int], ...]  # a group's name, from which page, into which
+    arrays: Mapping[str, Array]
+
+    def fill(self) -> Prepared:
+        """Write the tokens: the last thing that is known of a step."""
+        self.arrays["tokens"][:] = [token for s in self.plan.scheduled for token in s.request.tokens(s.begin, s.end)]
+        return self
+
     @property
-    def samples(self) -> bool:
-        """Whether the last row is that of the sequence's last known token, from which the next one is to be chosen."""
-        request = self.scheduled.request
-        return self.count > 0 and request.samples and self.begin + self.count == request.num_tokens
+    def slots(self) -> dict[str, Array]:
+        """The slots that it writes, by group."""
+        return {name.removesuffix(SLOTS): array for name, array in self.arrays.items() if name.endswith(SLOTS)}
 
 
 @dataclass(frozen=True)
@@ -61,13 +78,17 @@ class Runner:
     def __init__(self, model: Model, cache: Cache, kv: KVCacheManager, plans: Plans | None = None) -> None:
         self.model, self.cache, self.kv, self.plans = model, cache, kv, plans or Plans()
 
-    def run(self, plan: Plan) -> Forward:
-        """Run the model once. Nothing is counted as computed yet: a plan whose forward raised can simply be run again."""
-        for group, source, target in self.kv.copies(s.request for s in plan.scheduled):
-            self.cache.copy(group, source, target)
+    def prepare(self, plan: Plan) -> Prepared:
+        """A plan in numbers, with room for its tokens: some may be known later."""
         wanted = wanted_rows(plan)
-        logits, likeliest = self.plans.run(self._arrays(plan, wanted), self._forward)
-        return Forward(logits, wanted, likeliest)
+        return Prepared(plan, wanted, tuple(self.kv.copies(s.request for s in plan.scheduled)), self._arrays(plan, wanted))
+
+    def run(self, step: Prepared) -> Forward:
+        """Run the model once. It may raise and be run again."""
+        for copy in step.copies:
+            self.cache.copy(*copy)
+        logits, likeliest = self.plans.run(step.arrays, self._forward)
+        return Forward(logits, step.wanted, likeliest)
 
     def _forward(self, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
         """Logits, and the likeliest ids where a sequence has one row at most: part of the step, they are replayed with it."""
@@ -79,7 +100,7 @@ class Runner:
         parts = plan.scheduled
         rows = [row for w in wanted for row in range(w.at, w.at + w.count)]
         numbers = {
-            "tokens": [token for s in parts for token in s.request.tokens(s.begin, s.end)],
+            "tokens": [0] * plan.num_tokens,
             "positions": [i for s in parts for i in range(s.begin, s.end)],
             "starts": [0, *accumulate(s.num_tokens for s in parts)],
             "lengths": [s.end for s in parts],
@@ -94,11 +115,11 @@ class Runner:
                 arrays |= _encoder(parts)
             arrays[f"{name} table"] = _table(pages)
             slots = [self.kv.slots(s.request, name, s.begin, s.num_tokens) for s in parts]
-            arrays[f"{name} slots"] = slots[0] if len(slots) == 1 else np.concatenate(slots)
+            arrays[name + SLOTS] = slots[0] if len(slots) == 1 else np.concatenate(slots)
         return arrays
 
     def _batch(self, t: Mapping[str, Tensor]) -> Batch:
-        groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in self.kv.groups}
+        groups = {name: Group(t[f"{name} table"], t[name + SLOTS]) for name in self.kv.groups}
         encoder = Encoder(*(t[n] for n in ENCODER)) if ENCODER[0] in t else None
         return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups, t["prompts"], encoder)
 
@@ -109,7 +130,8 @@ def wanted_rows(plan: Plan) -> tuple[Wanted, ...]:
     for s in plan.scheduled:
         begin = s.request.first_wanted_token(s.begin)
         if count := max(0, s.end - begin):
-            wanted.append(Wanted(s, first, begin, start + begin - s.begin, count))
+            samples = s.request.samples and s.end == s.request.num_expected_tokens
+            wanted.append(Wanted(s, first, begin, start + begin - s.begin, count, samples))
         first, start = first + count, start + s.num_tokens
     return tuple(wanted)
 

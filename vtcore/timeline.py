@@ -20,6 +20,7 @@ from vtcore.memory import Memory, Storage
 from vtcore.op import Call, Op
 from vtcore.provider import Decline
 from vtcore.rounding import Rounding
+from vtcore.runner import Prepared
 from vtcore.scheduler.plan import Plan
 from vtcore.tensor import Tensor
 from vtcore.watched import Method, dispatcher_of, wrapped
@@ -29,14 +30,16 @@ MOST_SHOWN = 4  # arrays of a list that are written out
 HOW = {
     "clock": "host, microseconds; an op lasts from its call until its provider returned, with the copies that it needed",
     "forward": "mode replayed: a recorded step was run again, and its ops are only counted (args.ops)",
-    "threads": "a slice lies on the thread that steps the engine; threads of a provider's own are not seen",
+    "threads": "a slice lies on the thread that it ran on: with async_scheduling forwards have one of their own; threads of a provider's "
+    "own are not seen",
 }
 
 
 class Timeline:
     """`with Timeline(engine) as t: ...; t.write(path)`: all that the engine does while the block is open.
 
-    A step holds a forward, the ops of the forward, and those that choose tokens. Under rounding an op holds those that it is made of."""
+    A step holds a forward, the ops of the forward, and those that choose tokens; with async_scheduling these lie beside the steps. Under
+    rounding an op holds those that it is made of."""
 
     def __init__(self, engine: Engine, about: Mapping[str, Any] | None = None) -> None:
         self.engine, self.about, self.events, self.dropped = engine, dict(about or {}), list[dict[str, Any]](), 0
@@ -88,13 +91,13 @@ class Timeline:
         return call
 
     def _forward(self, run: Method) -> Method:
-        def call(plan: Plan) -> Any:
+        def call(step: Prepared) -> Any:
             begin, before, self._mode, out = time.perf_counter(), self.dispatcher.ran.total(), "replayed", None
             try:
-                out = run(plan)
+                out = run(step)
             finally:
                 end, ops = time.perf_counter(), self.dispatcher.ran.total() - before
-                self._slice("forward", "engine", begin, end, {**_planned(plan), "mode": self._mode, "ops": ops})
+                self._slice("forward", "engine", begin, end, {**_planned(step.plan), "mode": self._mode, "ops": ops})
             return out
 
         return call

@@ -29,7 +29,8 @@ def test_every_engine_option_reaches_the_engine():
 
 
 def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
-    given, wanted = ["--no-enable-prefix-caching", "--disable-cascade-attn"], {"enable_prefix_caching": False, "disable_cascade_attn": True}
+    given, wanted = ["--no-enable-prefix-caching", "--disable-cascade-attn", "--async-scheduling"], {"async_scheduling": True}
+    wanted |= {"enable_prefix_caching": False, "disable_cascade_attn": True}
     for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy", "kv_cache_dtype")):
         given += ["--" + name.replace("_", "-"), str(i + 1)]
         wanted[name] = i + 1 if name in options.NUMBERS else str(i + 1)

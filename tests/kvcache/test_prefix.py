@@ -201,7 +201,7 @@ def test_after_a_reset_nothing_is_found():
 def test_what_a_failed_forward_wrote_is_not_found():
     kv = manager(FULL, prefix_match_unit=2)
     run(kv, "a", TOKENS[:14])
-    kv.forget("a", 13)
+    kv.forget({FULL.group: kv.slots("a", FULL.group, 13, 1)})
     kv.free("a")
     assert run(kv, "b", TOKENS[:14]) == 12
 
@@ -255,3 +255,17 @@ def test_options_that_are_wrong_or_do_nothing(options, words):
         manager(FULL, **options)
     with pytest.raises(ArgumentError, match="no layer of this model keeps a state"):
         CacheConfig(4, mamba_block_size=8).suits([FULL])
+
+
+def test_a_page_that_a_failed_forward_was_to_copy_into_is_not_found():
+    kv = manager(RARE, prefix_match_unit=2)
+    run(kv, "a", TOKENS[:10])
+    kv.free("a")
+    chain = kv.chain(lambda begin, end: TOKENS[begin:end], 12, False, Identity())
+    assert kv.admit("b", chain, 11, 12, 12) == 10
+    kv.allocate_slots("b", 10, 2)
+    copies = list(kv.copies(["b"]))
+    kv.settle("b", 10, 12)
+    assert kv.lookup(chain, 12) == 12
+    kv.forget({RARE.group: np.full(2, -1)}, copies)
+    assert kv.lookup(chain, 12) == 10

@@ -84,7 +84,7 @@ def test_after_a_fault_everything_is_computed_again_in_the_old_order():
     s.add(a)
     s.add(b)
     commit(s.plan(), s)
-    s.rewind(s.plan())
+    s.rewind(s.plan(), {})
     assert s.waiting == [a, b]
     assert s.kv.usage == 0
     assert work(s.plan()) == [("a", 0, 7), ("b", 0, 4)]

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tools.soak_scheduler import random_event, random_world, soak
 from vtcore.kvcache.manager import KVCacheManager
+from vtcore.kvcache.pool import PagePool
 
 
 class Serving(RuleBasedStateMachine):
@@ -44,7 +45,7 @@ class Serving(RuleBasedStateMachine):
 
     def teardown(self):
         for _ in range(3000):
-            if self.world.scheduler.idle:
+            if self.world.idle:
                 return
             self.world.step()
         raise AssertionError("sequences don't come to an end")
@@ -62,6 +63,20 @@ def test_a_few_thousand_random_steps():
     assert all(counts[name] for name in ("preempted", "copies", "found", "evicted", "failed", "aborted", "resets"))
 
 
+@pytest.mark.feature("Async / overlap scheduling")
+def test_steps_that_are_planned_while_others_compute():
+    counts = soak(2000, seed=2)
+    assert all(counts[name] for name in ("ahead", "too early", "late", "gone"))
+
+
+@pytest.mark.feature("Async / overlap scheduling")
+@pytest.mark.parametrize("broken", [PagePool, KVCacheManager])
+def test_pages_that_could_be_taken_at_once_are_taken_while_a_step_writes_them(broken, monkeypatch):
+    monkeypatch.setattr(broken, "launch", lambda self: None)
+    with pytest.raises(AssertionError, match="is taken while a step writes it"):
+        soak(2000, seed=2)
+
+
 @pytest.mark.parametrize("broken", ["copies", "settle twice", "kept too long"])
 def test_the_model_sees_a_mistake(broken, monkeypatch):
     """Otherwise it would prove nothing."""
@@ -71,7 +86,7 @@ def test_the_model_sees_a_mistake(broken, monkeypatch):
         kept = KVCacheManager.settle
         monkeypatch.setattr(KVCacheManager, "settle", lambda self, key, begin, end: kept(self, key, begin, end + 1))
     else:
-        monkeypatch.setattr(KVCacheManager, "forget", lambda self, key, computed: None)
+        monkeypatch.setattr(KVCacheManager, "forget", lambda self, written: None)
         monkeypatch.setattr(KVCacheManager, "free", lambda self, key: None)
     with pytest.raises((AssertionError, IndexError)):
         soak(2000, seed=1)
@@ -85,3 +100,4 @@ def test_worlds_differ():
             random_event(world, rng)
     assert any(a.config != b.config for a, b in pairwise(worlds))
     assert len({w.config.scheduling_policy for w in worlds}) == 4
+    assert len({w.config.async_scheduling for w in worlds}) == 2

@@ -22,7 +22,7 @@ NUMBERS = {  # of the cache and the scheduler, by LLM's names
 }
 ENGINE = (  # what `engine` defines, by LLM's names
     *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
-    *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn"),
+    *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn", "async_scheduling"),
     *("scheduling_policy", "priority_preemption_threshold"),
     *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
 )
@@ -67,6 +67,9 @@ def serving(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--prefix-caching-hash-algo", metavar="NAME", help="sha256 (the default), sha256_cbor, xxhash or xxhash_cbor")
     group.add_argument("--disable-cascade-attn", action="store_const", const=True, help="fetch shared pages for each request by itself")
+    group.add_argument(
+        "--async-scheduling", action=argparse.BooleanOptionalAction, default=None, help="plan the next step while one computes (off)"
+    )
     group.add_argument("--scheduling-policy", metavar="NAME", help="fcfs (the default), priority, lpm or dfs-weight")
     group.add_argument("--kv-offloading-size", metavar="SIZE", help="GiB, or such as 800M: copies of pages beside the cache")
     group.add_argument("--kv-offloading-policy", metavar="NAME", help="which of them goes first: lru (the default) or arc")

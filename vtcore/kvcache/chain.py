@@ -39,6 +39,10 @@ class Chain:
             return self._fork_key
         return self._whole(units)
 
+    def known(self, length: int) -> bool:
+        """Whether the sequence has so many tokens: the last one may still be in the making."""
+        return bool(self.tokens(length - 1, length))
+
     def below(self, limit: int) -> int:
         """The largest length with a key that is at most `limit`."""
         whole = limit // self.unit * self.unit
@@ -64,4 +68,6 @@ class Chain:
         return keys[units - 1] if units else self._hasher.first
 
     def _after(self, before: bytes, begin: int, end: int) -> bytes:
-        return self._hasher(before, self.tokens(begin, end), self.identity.extras(begin, end))
+        tokens = self.tokens(begin, end)
+        assert len(tokens) == end - begin, f"a key of {end} tokens, of which {begin + len(tokens)} are known"
+        return self._hasher(before, tokens, self.identity.extras(begin, end))

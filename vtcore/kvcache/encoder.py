@@ -75,9 +75,6 @@ class EncoderTable:
     def held(self) -> list[int]:
         return self.pages
 
-    def forget(self, computed: int) -> None:
-        pass  # nothing has a key
-
     def release(self) -> None:
         self.pool.release(reversed(self.pages))
         self.pages = []

@@ -122,7 +122,7 @@ class KVCacheManager:
         return True
 
     def settle(self, key: Key, begin: int, end: int) -> None:
-        """The tokens [begin, end) are computed: from now on others may find what they left."""
+        """The tokens [begin, end) are computed, or will be before whatever is planned from now on: others may find what they leave."""
         held = self._held[key]
         if held.due or (held.chain is not None and held.chain.ends(begin, end)):
             again = [table.settle(held.chain, begin, end) for table in held.tables.values()]
@@ -142,10 +142,23 @@ class KVCacheManager:
             for table in held.tables.values():
                 table.release()
 
-    def forget(self, key: Key, computed: int) -> None:
-        """Nobody knows what the forward after `computed` tokens wrote: nothing of it is found again."""
-        for table in self._held[key].tables.values():
-            table.forget(computed)
+    def launch(self) -> None:
+        """A step begins to compute: pages that are given back are not taken before it has landed."""
+        for pool in self.pools.values():
+            pool.launch()
+
+    def land(self) -> None:
+        """It is done."""
+        for pool in self.pools.values():
+            pool.land()
+
+    def forget(self, slots: Mapping[str, Array], copies: Iterable[tuple[str, int, int]] = ()) -> None:
+        """Nobody knows what stands in these slots, by group, nor what became of these copies: none of their pages is found again."""
+        for name, written in slots.items():
+            for page in np.unique(written[written >= 0] // self.groups[name].size).tolist():
+                self.pools[name].forget(page)
+        for name, _, page in copies:
+            self.pools[name].forget(page)
 
     def gain(self, keys: Iterable[Key]) -> dict[str, int]:
         """By group, the pages that would be free if these sequences gave theirs back."""
@@ -226,7 +239,7 @@ class KVCacheManager:
         pool = self.pools[name]
         pages = [page for page in found.pages if NULL < page < pool.pages]  # others are still to be brought
         looked_at = (*pages, *([] if found.partial is None else [found.partial]))
-        leaving = sum(page >= pool.pages or not pool.holders(page) for page in looked_at)
+        leaving = sum(page >= pool.pages or pool.is_free(page) for page in looked_at)
         return self.groups[name].most(tokens, longest_step) - len(pages) + leaving
 
     def _encoder(self, key: Key, encoded: int) -> None:

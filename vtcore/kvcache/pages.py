@@ -133,10 +133,6 @@ class PageTable:
     def held(self) -> list[int]:
         return self.pages + [source for source, _ in self.copies]
 
-    def forget(self, computed: int) -> None:
-        for page in self.pages[computed // self.rule.span :]:
-            self.pool.forget(page)
-
     def release(self) -> None:
         self._copied()
         self.pool.release(reversed(self.pages))

@@ -32,7 +32,10 @@ class PagePool:
     """The pages 1 ... `pages` - 1 of one cache group, with a count of holders each, and the keys of what stands in them.
 
     A page that nobody holds is free, and lies in a queue from whose head pages are taken. One with keys joins at the back, and keeps its
-    content until it is taken: the one unused for longest goes first. One without keys joins at the head."""
+    content until it is taken: the one unused for longest goes first. One without keys joins at the head.
+
+    Between `launch` and `land` a step computes, which may write any page: what is given back meanwhile joins the queue at `land`, so that
+    nobody takes it before."""
 
     def __init__(self, pages: int) -> None:
         if pages < 2:
@@ -42,6 +45,7 @@ class PagePool:
         self.evictions = 0  # pages that were taken for something else while they had keys
         self.clock = count(1)
         self._free = OrderedDict[int, int].fromkeys(range(1, pages), 0)  # page -> when it was freed
+        self._parked: dict[int, None] | None = None  # given back while a step computes; None: none does
         self._holders = [0] * pages
         self._page_of: dict[bytes, int] = {}
         self._keys: dict[int, list[bytes]] = {}
@@ -58,8 +62,13 @@ class PagePool:
 
     @property
     def num_held(self) -> int:
-        """Pages that somebody holds."""
+        """Pages that can't be taken, whatever the bytes: that somebody holds, or that wait to be free."""
         return self.pages - 1 - len(self._free)
+
+    @property
+    def num_parked(self) -> int:
+        """Pages that nobody holds, and that can be taken once the step that computes has landed."""
+        return len(self._parked or ())
 
     @property
     def num_cached(self) -> int:
@@ -68,7 +77,7 @@ class PagePool:
 
     @property
     def usage(self) -> float:
-        """The part that is held, from 0 to 1."""
+        """The part that can't be taken, from 0 to 1."""
         return 1 - self.num_free / self.capacity
 
     def take(self, count: int) -> list[int]:
@@ -87,6 +96,8 @@ class PagePool:
                 continue
             assert self._holders[page] or page in self._keys, f"page {page} is free, and keeps nothing"
             self._free.pop(page, None)
+            if self._parked:
+                self._parked.pop(page, None)
             self._holders[page] += 1
 
     def release(self, pages: Iterable[int]) -> None:
@@ -95,9 +106,22 @@ class PagePool:
             if page != NULL:
                 self._holders[self._held(page)] -= 1
                 if not self._holders[page]:
-                    self._free[page] = next(self.clock)
-                    if page not in self._keys:
-                        self._free.move_to_end(page, last=False)  # the next to be taken: its memory is there already, and warm
+                    self._leave(page)
+
+    def launch(self) -> None:
+        """A step begins to compute."""
+        assert self._parked is None, "a step computes already"
+        self._parked = {}
+
+    def land(self) -> None:
+        """It is done."""
+        parked, self._parked = self._parked or {}, None
+        for page in parked:
+            self._leave(page)
+
+    def is_free(self, page: int) -> bool:
+        """Whether a page can be taken."""
+        return page in self._free
 
     def holders(self, page: int) -> int:
         """How many hold a page; 0: it is free."""
@@ -143,6 +167,14 @@ class PagePool:
                 self.watch.taken(page, self._keys[page])
             self.forget(page)
         return page
+
+    def _leave(self, page: int) -> None:
+        if self._parked is not None:
+            self._parked[page] = None
+            return
+        self._free[page] = next(self.clock)
+        if page not in self._keys:
+            self._free.move_to_end(page, last=False)  # the next to be taken: its memory is there already, and warm
 
     def _held(self, page: int) -> int:
         assert self._holders[page] > 0, f"page {page} is free already"

@@ -19,6 +19,8 @@ class StateRule:
     """A state is kept after every `every` tokens, after the prompt's last whole unit, where the prompt forks, and where it left another
     one that was here before: a third may follow. 0: none is."""
 
+    size = 1  # a slot is a page
+
     def __init__(self, every: int = 0) -> None:
         self.every = every
 
@@ -78,7 +80,7 @@ class StateTable:
         self._give_up()
         if chain is None or not self.rule.every:
             return FOREVER
-        worth = [n for n in self.rule.worth(chain, computed, computed + new) if self.pool.find(chain.key(n)) is None]
+        worth = [n for n in self.rule.worth(chain, computed, computed + new) if not self._kept_already(chain, n)]
         worth = worth[max(0, len(worth) - self.pool.num_free) :]
         self._kept = dict(zip(worth, self.pool.take(len(worth)), strict=True))
         return self.rule.next(chain, computed + new) - 1
@@ -106,13 +108,14 @@ class StateTable:
     def held(self) -> list[int]:
         return [self.own, self.source, *self._kept.values()]
 
-    def forget(self, computed: int) -> None:
-        pass  # what was written has no key yet
-
     def release(self) -> None:
         self._give_up()
         self.pool.release([self.source, self.own])
         self.source = self.own = NULL
+
+    def _kept_already(self, chain: Chain, length: int) -> bool:
+        """As far as that is known: of a token that is still being chosen there is no key."""
+        return chain.known(length) and self.pool.find(chain.key(length)) is not None
 
     def _give_up(self) -> None:
         self.pool.release(self._kept.values())

@@ -45,7 +45,7 @@ class Table(Protocol):
         ...
 
     def settle(self, chain: Chain | None, begin: int, end: int) -> bool:
-        """After the forward of the tokens [begin, end): what they left can be found. True: call it after the next one too."""
+        """Once the forward of the tokens [begin, end) is on its way: what they leave can be found. True: call it for the next one too."""
         ...
 
     def read(self, computed: int) -> list[int]:
@@ -58,10 +58,6 @@ class Table(Protocol):
 
     def held(self) -> list[int]:
         """Every page that it holds; the page of zeros may be among them."""
-        ...
-
-    def forget(self, computed: int) -> None:
-        """Nothing that a forward after `computed` tokens may have written is found any more."""
         ...
 
     def release(self) -> None:
@@ -79,6 +75,8 @@ class Finder(Protocol):
 
 class Rule(Protocol):
     """How one group's tables behave. `chain` holds the keys of a sequence's tokens, of which at least `known` are known."""
+
+    size: int  # slots of a page
 
     def most(self, tokens: int, longest_step: int) -> int:
         """The most pages that a sequence of so many tokens ever needs at once, computing at most `longest_step` of them in a step."""

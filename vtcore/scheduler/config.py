@@ -24,6 +24,7 @@ class SchedulerConfig:
     max_long_partial_prefills: int = 1  # of them, long ones
     max_num_queued_reqs: int | None = None  # sequences that may wait, besides those that can run
     max_num_queued_tokens: int | None = None  # the same in tokens of their prompts
+    async_scheduling: bool = False  # the next step is planned while one computes
     priority_preemption_threshold: int | None = None  # who waits may preempt whose priority is over this much behind; None: nobody
 
     @property
@@ -43,6 +44,8 @@ class SchedulerConfig:
         for name, least in (("max_num_queued_reqs", 1), ("max_num_queued_tokens", 1), ("priority_preemption_threshold", 0)):
             if getattr(self, name) is not None:
                 _integer(name, getattr(self, name), least)
+        if not isinstance(self.async_scheduling, bool):
+            raise ArgumentError(f"async_scheduling is {self.async_scheduling!r:.80}; it must be True or False")
         if self.scheduling_policy not in POLICIES:
             raise ArgumentError(f"scheduling_policy is {self.scheduling_policy!r:.80}; it must be one of {', '.join(POLICIES)}")
         self._together()

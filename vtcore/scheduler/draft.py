@@ -7,11 +7,15 @@ from vtcore.scheduler.budget import Budget
 from vtcore.scheduler.plan import Plan, Scheduled
 
 
-class Draft:
-    """One step's."""
+class TooEarlyError(Exception):
+    """Somebody would have to give up pages that a step in flight writes."""
 
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
+
+class Draft:
+    """One step's: of the next one, or `ahead` of the end of the one in flight, which is the last for `ending` sequences."""
+
+    def __init__(self, budget: Budget, *, ahead: bool = False, ending: int = 0) -> None:
+        self.budget, self.ahead, self.ending = budget, ahead, ending
         self.scheduled: dict[Request, Scheduled] = {}
         self.preempted: list[Request] = []
 
@@ -21,7 +25,11 @@ class Draft:
         self.budget.spend(request, tokens)
 
     def take_back(self, request: Request) -> None:
-        """A sequence is preempted: what it was given is there for others. Call it while the sequence's counts are as they were."""
+        """A sequence is preempted: what it was given is there for others. Call it while the sequence's counts are as they were.
+
+        Raises TooEarlyError in a plan ahead."""
+        if self.ahead:
+            raise TooEarlyError
         self.preempted.append(request)
         if (given := self.scheduled.pop(request, None)) is not None:
             self.budget.spend(request, given.num_tokens, -1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from vtcore.request import Request
@@ -19,6 +20,11 @@ class Scheduled(NamedTuple):
     def end(self) -> int:
         return self.begin + self.num_tokens
 
+    @property
+    def whole(self) -> bool:
+        """Whether it computes the last token that is known now."""
+        return self.end == self.request.num_tokens
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,3 +38,7 @@ class Plan:
     def num_tokens(self) -> int:
         """Of all sequences together."""
         return sum(s.num_tokens for s in self.scheduled)
+
+    def without(self, requests: Collection[Request]) -> Plan:
+        """The rest."""
+        return replace(self, scheduled=tuple(s for s in self.scheduled if s.request not in requests))

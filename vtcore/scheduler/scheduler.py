@@ -7,18 +7,22 @@ again later what the cache no longer has: its tokens stay, so nothing that was s
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from typing import Any
+
+import numpy as np
 
 from vtcore.errors import QueueFullError
 from vtcore.kvcache.manager import KVCacheManager
 from vtcore.request import Request, Status
 from vtcore.scheduler.budget import Budget
 from vtcore.scheduler.config import SchedulerConfig
-from vtcore.scheduler.draft import Draft
+from vtcore.scheduler.draft import Draft, TooEarlyError
 from vtcore.scheduler.plan import Plan
 from vtcore.scheduler.policies import POLICIES
 
+Array = np.ndarray[Any, Any]
 PASSED = 128  # sequences that a step passes over at most, so that a long queue costs no more than it must
 
 
@@ -59,23 +63,51 @@ class Scheduler:
 
     def plan(self) -> Plan:
         """The next step. Asked again without a commit in between, it plans the same work: what it allocated is kept."""
+        return self._plan(ahead=False)
+
+    def plan_ahead(self) -> Plan | None:
+        """The step after the one that computes: it counts on what that one computes, and on one token from each that it brings through.
+
+        None where a sequence would have to give up its pages: ask `plan` once the step has landed. What it allocated is kept."""
+        try:
+            return self._plan(ahead=True)
+        except TooEarlyError:
+            return None
+
+    def launch(self, plan: Plan) -> None:
+        """A plan's forward is on its way. What is planned from now on runs after it: it counts as computed, and can be found."""
+        self.kv.launch()
+        for s in plan.scheduled:
+            s.request.promised = int(s.whole and s.request.samples)
+        self.commit(plan)
+
+    def land(self, plan: Plan) -> None:
+        """It is done: before what it chose is appended."""
+        self.kv.land()
+        for s in plan.scheduled:
+            s.request.promised = 0
+
+    def _plan(self, *, ahead: bool) -> Plan:
         prefills = sum(r.num_waiting_tokens > 1 for r in self.running) + len(self.waiting)
-        draft = Draft(Budget(self.config, prefills, len(self.running) + len(self.waiting)))
+        budget = Budget(self.config, prefills, len(self.running) + len(self.waiting))
+        draft = Draft(budget, ahead=ahead, ending=sum(r.ending for r in self.running) if ahead else 0)
         self._plan_running(draft)
         waits = "a running sequence was just preempted" if draft.preempted else self._admit(draft) if self.waiting else None
         return draft.plan(waits if self.waiting else None)
 
     def commit(self, plan: Plan) -> None:
-        """After its forward: what was planned is computed, and can be found."""
+        """What was planned is computed, or is before anything else, and can be found."""
         for s in plan.scheduled:
             s.request.num_computed_tokens = s.end
             self.kv.settle(s.request, s.begin, s.end)
 
-    def rewind(self, plan: Plan) -> None:
-        """After a forward that raised: whoever took part computes everything again, since nobody knows what was written."""
-        for s in plan.scheduled:
-            self.kv.forget(s.request, s.begin)
-            self._requeue(s.request)
+    def rewind(self, plan: Plan, slots: Mapping[str, Array], copies: Iterable[tuple[str, int, int]] = ()) -> None:
+        """After a forward that raised, in place of `land`: nobody knows what it left in its slots, by group, and where it was to copy
+        pages. All that run compute everything again, since a plan made meanwhile may count on it."""
+        self.kv.forget(slots, copies)
+        for request in list(self.running):
+            self._requeue(request)
+        self.land(plan)
 
     def finish(self, request: Request, status: Status) -> None:
         """End a sequence, wherever it is, and give back its pages; a second time changes nothing."""
@@ -158,7 +190,7 @@ class Scheduler:
 
     def _seat(self, request: Request, draft: Draft) -> str | None:
         """A place among those that run, and pages; why there is none. Who gives way is preempted for it, if that suffices."""
-        if (reason := self._try(request)) is None:
+        if (reason := self._try(request, draft)) is None:
             return None
         threshold = self.config.priority_preemption_threshold
         givers = [] if threshold is None else [r for r in self.running if self.policy.gives_way(r, request, threshold)]
@@ -166,11 +198,11 @@ class Scheduler:
             return reason
         while reason is not None and givers:
             self._preempt(givers.pop(), draft)
-            reason = self._try(request)
+            reason = self._try(request, draft)
         return reason
 
-    def _try(self, request: Request) -> str | None:
-        if len(self.running) >= self.config.max_num_seqs:
+    def _try(self, request: Request, draft: Draft) -> str | None:
+        if len(self.running) - draft.ending >= self.config.max_num_seqs:
             return f"max_num_seqs, {self.config.max_num_seqs}, are running"
         # one more than it has, so that whoever is admitted gets at least one token further before it can lose its pages
         tokens, step = request.num_tokens + 1, self.config.max_num_batched_tokens
