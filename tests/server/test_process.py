@@ -6,6 +6,9 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
 
 from tests.server.conftest import SECONDS, Server, serving
 from vtcore.server.remote import PATIENCE
@@ -88,7 +91,37 @@ def test_what_runs_at_the_end_is_finished(model, tmp_path):
     server.process.terminate()
     reader.join(60)
     assert answers[0].json()["usage"]["completion_tokens"] == 480
-    assert server.stop() in (0, -signal.SIGTERM)
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize("ready", [True, False])
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_however_it_ends_its_engine_ends_too(model, tmp_path, ready, how, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    server = Server(model, tmp_path)
+    try:
+        if ready:
+            server.wait()
+        while not (engines := server.engines()):
+            time.sleep(0.001)
+        os.kill(server.process.pid, how)
+        assert server.process.wait(SECONDS) == (0 if how == signal.SIGTERM else -how)
+        end = time.monotonic() + SECONDS
+        while any(alive(pid) for pid in engines):
+            assert time.monotonic() < end, f"engine {engines} lives on"
+            time.sleep(0.05)
+        left = [path.name for path in tmp_path.iterdir() if path.name.startswith("vtcore-")]
+        assert how == signal.SIGKILL or not left
+    finally:
+        server.stop()
+
+
+def alive(pid):
+    """Whether there is such a process that hasn't ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(model, tmp_path):

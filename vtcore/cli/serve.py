@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vtcore.cli import options
 from vtcore.cli.config_file import ConfigFile
@@ -53,11 +55,18 @@ def main(args: argparse.Namespace) -> None:
         raise VtcoreError(f"serve needs {', '.join(missing)}: pip install 'vtcore[serve]'")
     with bar() as progress:
         model = resolve(args.model, progress)
+    before = signal.signal(signal.SIGTERM, _end)
     process = EngineProcess(str(model), options.engine_arguments(args))
     try:
         _serve(process, model, args)
     finally:
         process.stop(patience=0)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(*_: object) -> NoReturn:
+    """SIGTERM before the server listens, and again once it has drained: the engine's process is ended on the way out."""
+    sys.exit(0)
 
 
 def _serve(process: EngineProcess, model: Path, args: argparse.Namespace) -> None:

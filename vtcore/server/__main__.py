@@ -1,4 +1,4 @@
-"""The engine's process: `python -m vtcore.server ENDPOINT MODEL OPTIONS`."""
+"""The engine's process: `python -m vtcore.server ENDPOINT MODEL OPTIONS SERVER_PID`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from vtcore.collector import loading
 from vtcore.errors import VtcoreError
 
 
-def main(endpoint: str, model: str, options: str) -> None:
-    """Import, load, and serve."""
+def main(endpoint: str, model: str, options: str, server: str) -> None:
+    """Import, load, and serve. The server may have gone before that: its number tells."""
     with loading():
         from vtcore.server.worker import load, work
 
         llm = load(model, options)
-    work(llm, endpoint)
+    work(llm, endpoint, int(server))
 
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:4])
+        main(*sys.argv[1:5])
     except (VtcoreError, OSError) as wrong:
         sys.exit(f"vtcore: error: {wrong}")

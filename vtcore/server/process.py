@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,7 +48,7 @@ class EngineProcess:
     def start(self) -> None:
         """A new process, at an endpoint of its own."""
         self._starts += 1
-        command = [sys.executable, "-m", "vtcore.server", self.endpoint, self.model, self.options]
+        command = [sys.executable, "-m", "vtcore.server", self.endpoint, self.model, self.options, str(os.getpid())]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     async def ended(self) -> int:

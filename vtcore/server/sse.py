@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
+
+import msgspec
 
 from vtcore.api.chat_answer import ChatAnswer
 from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import api_error
 from vtcore.api.responses_answer import ResponsesAnswer
 
+_json = msgspec.json.Encoder()
 DONE = b"data: [DONE]\n\n"
 
 
 def event(data: dict[str, Any]) -> bytes:
     """One frame."""
-    return b"data: " + json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace") + b"\n\n"
+    return b"data: " + _json.encode(data) + b"\n\n"
 
 
 async def events(answer: ChatAnswer | CompletionAnswer) -> AsyncIterator[bytes]:

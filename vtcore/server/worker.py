@@ -44,9 +44,8 @@ class Worker:
         self.running: dict[str, Submission] = {}
         self.closing = False
 
-    def run(self) -> None:
-        """Until it is told to close, or the server is gone."""
-        server = os.getppid()
+    def run(self, server: int) -> None:
+        """Until it is told to close, or the server's process is gone."""
         self.say(Ready(self.answers.info()))
         while not self.closing and os.getppid() == server:
             while not self.closing and self.socket.poll(IDLE_MS if self.engine.idle else 0):
@@ -130,9 +129,9 @@ def load(model: str, options: str) -> LLM:
     return LLM(model, **json.loads(options))
 
 
-def work(llm: LLM, endpoint: str) -> None:
-    """Do what is asked for at an endpoint, until it is to close."""
+def work(llm: LLM, endpoint: str, server: int) -> None:
+    """Do what the server's process asks for at an endpoint, until it is to close."""
     with llm, zmq.Context() as context, context.socket(zmq.PAIR) as socket:
         socket.linger = 0
         socket.connect(endpoint)
-        Worker(llm, socket).run()
+        Worker(llm, socket).run(server)
