@@ -13,7 +13,7 @@ import numpy as np
 
 from vtcore.conformance.golden import Case, Golden, probes
 from vtcore.conformance.runner import Model, Request, Runner
-from vtcore.dispatch import Dispatcher
+from vtcore.dispatch import REFERENCE, Dispatcher
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.models.decoder import Decoder
 from vtcore.models.load import load_model
@@ -96,11 +96,23 @@ def engine(golden: Golden, providers: Sequence[Provider] = ()) -> Dispatcher | R
 
 def answer(model: Model, golden: Golden, providers: Sequence[Provider] = (), way: Way = Way.BATCHED) -> list[Request]:
     """The golden's prompts, run to the end."""
+    return _run(model, golden, engine(golden, providers), way)
+
+
+def _run(model: Model, golden: Golden, chain: Dispatcher | Rounding, way: Way) -> list[Request]:
     requests = [Request(c.prompt, len(c.tokens)) for c in golden.cases]
     together = [[r] for r in requests] if way is Way.ALONE else [requests]
     for some in together:
-        Runner(model, engine(golden, providers), 13 if way is Way.CHUNKED else 10**9).run(some)
+        Runner(model, chain, 13 if way is Way.CHUNKED else 10**9).run(some)
     return requests
+
+
+def fallen(model: Model, golden: Golden, providers: Sequence[Provider], way: Way = Way.BATCHED) -> tuple[Verdict, dict[str, int]]:
+    """The verdict on a chain of providers, and how often each op fell through it to its definition."""
+    chain = engine(golden, providers)
+    verdict = judge(golden, _run(model, golden, chain, way), way)
+    ran = (chain.dispatcher if isinstance(chain, Rounding) else chain).ran
+    return verdict, {op: n for (op, provider), n in sorted(ran.items()) if provider == REFERENCE}
 
 
 def judge(golden: Golden, requests: Sequence[Request], way: Way = Way.BATCHED) -> Verdict:

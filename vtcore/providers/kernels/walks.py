@@ -14,7 +14,7 @@ from vtcore.tensor import Tensor
 
 PARTS, COLUMNS = 8, 16  # a group: so many work items share the numbers of each of so many columns
 GROUP = PARTS * COLUMNS
-READS, SCALARS = "source:i32 slots:i32 starts:i32", "requests tokens slot"
+READS, SCALARS = "source:i32 slots:i32 starts:i32", "requests tokens slot head_step row_step step"
 
 # needs `asked`, the group's request; gives `first` and `last`, the requests that it walks
 WHO = """
@@ -54,7 +54,7 @@ def columns(before: str, token: str) -> str:
     `token` changes s[i], which is row part + i * PARTS of column v, and stores y."""
     return f"""
     uint part = LANE / COLUMNS, column = LANE % COLUMNS, v = GROUP % blocks * COLUMNS + column;
-    uint head = GROUP / blocks % heads, asked = GROUP / blocks / heads, base = head * depth * width + v;
+    uint head = GROUP / blocks % heads, asked = GROUP / blocks / heads, base = head * head_step + v * step;
     bool live = v < width;
 {WHO}
     float s[EACH];
@@ -64,7 +64,7 @@ def columns(before: str, token: str) -> str:
         for (uint i = 0u; i < EACH; i++) {{
             uint d = part + i * PARTS;
             s[i] = 0.0f;
-            if (d < depth && live) s[i] = LD_state(from + d * width);
+            if (d < depth && live) s[i] = LD_state(from + d * row_step);
         }}
         for (uint t = U32(LD_starts(r)); t < end; t++) {{
             uint to = (t * heads + head) * width + v;
@@ -72,7 +72,7 @@ def columns(before: str, token: str) -> str:
             int kept = LD_slots(t);
             for (uint i = 0u; i < EACH; i++) {{
                 uint d = part + i * PARTS;
-                if (kept >= 0 && d < depth && live) ST_state(U32(kept) * slot + base + d * width, s[i]);
+                if (kept >= 0 && d < depth && live) ST_state(U32(kept) * slot + base + d * row_step, s[i]);
             }}
         }}
     }}
@@ -97,9 +97,10 @@ def dense(x: Tensor) -> bool:
     return Tensor(x.storage, x.shape[1:], x.dtype, x.strides[1:]).contiguous
 
 
-def unlike(state: Tensor) -> str | None:
-    """Why kernels can't walk a state, or None."""
-    return None if dense(state) else f"state has strides {list(state.strides)}; each of its slots must be contiguous"
+def steps(state: Tensor) -> list[int]:
+    """A state's strides: of a slot, a head (0 where there is none), a row and a column."""
+    slot, *heads, row, column = (n & 0xFFFFFFFF for n in state.strides)
+    return [slot, *(heads or [0]), row, column]
 
 
 def too_deep(name: str, depth: int, kernels: Mapping[int, Kernel]) -> str | None:

@@ -31,7 +31,7 @@ formula(
     "alpha * fn_tanh(gate / alpha) * fn_sigmoid(gate) * (limit > 3e38f ? up : limit * fn_tanh(up / limit))",
 )
 
-BENT = "x > 0.0f ? a * x * x + c * x : (c + b) * (x > e ? fn_exp_rest(e) + (e - x) : fn_exp_rest(x)) + c * x"
+BENT = "FMA(c, x, x > 0.0f ? a * x * x : (c + b) * (x > e ? fn_exp_rest(e) + (e - x) : fn_exp_rest(x)))"
 XIELU = kernel(
     "xielu",
     buffers(reads="x rise fall slope eps", writes="y"),

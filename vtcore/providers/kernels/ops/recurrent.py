@@ -16,7 +16,7 @@ PAST = 7  # tokens that a work item of the convolution holds
 CAUSAL_CONV = kernel(
     "causal_conv",
     buffers(reads=f"x weight:{FLOATS} bias:{FLOATS} {walks.READS}", updates="state", writes="y"),
-    f"{walks.SCALARS} channels blocks held row tap step biased activate",
+    f"{walks.SCALARS} channels blocks held row tap tap_step biased activate",
     f"""
     uint c = GROUP % blocks * WG + LANE, asked = GROUP / blocks;
     bool live = c < channels;
@@ -24,16 +24,16 @@ CAUSAL_CONV = kernel(
     float past[PAST], taps[PAST], newest = 0.0f, b = 0.0f;
     for (uint i = 0u; i < PAST; i++) {{
         taps[i] = 0.0f;
-        if (live && i + held >= PAST) taps[i] = LD_weight((i + held - PAST) * tap + c * step);
+        if (live && i + held >= PAST) taps[i] = LD_weight((i + held - PAST) * tap + c * tap_step);
     }}
-    if (live) newest = LD_weight(held * tap + c * step);
+    if (live) newest = LD_weight(held * tap + c * tap_step);
     if (live && biased > 0u) b = LD_bias(c);
     if (!live) last = first;
     for (uint r = first; r < last; r++) {{
-        uint from = U32(LD_source(r)) * slot + c, end = U32(LD_starts(r + 1u));
+        uint from = U32(LD_source(r)) * slot + c * step, end = U32(LD_starts(r + 1u));
         for (uint i = 0u; i < PAST; i++) {{
             past[i] = 0.0f;
-            if (i + held >= PAST) past[i] = LD_state(from + (i + held - PAST) * channels);
+            if (i + held >= PAST) past[i] = LD_state(from + (i + held - PAST) * row_step);
         }}
         for (uint t = U32(LD_starts(r)); t < end; t++) {{
             float v = LD_x(t * row + c), total = 0.0f;
@@ -44,7 +44,7 @@ CAUSAL_CONV = kernel(
             past[PAST - 1u] = v;
             int kept = LD_slots(t);
             for (uint i = 0u; i < PAST; i++)
-                if (kept >= 0 && i + held >= PAST) ST_state(U32(kept) * slot + c + (i + held - PAST) * channels, past[i]);
+                if (kept >= 0 && i + held >= PAST) ST_state(U32(kept) * slot + c * step + (i + held - PAST) * row_step, past[i]);
         }}
     }}
 {walks.REST.format(live="live", to="t * channels + c")}""",
@@ -53,9 +53,9 @@ CAUSAL_CONV = kernel(
 )
 
 
-def _conv_declines(device: Device, weight: Tensor, state: Tensor, **_: object) -> str | None:
+def _conv_declines(device: Device, weight: Tensor, **_: object) -> str | None:
     taps = weight.shape[0]
-    return walks.unlike(state) or (None if taps <= PAST + 1 else f"weight has {taps} taps; the kernel holds {PAST + 1}")
+    return None if taps <= PAST + 1 else f"weight has {taps} taps; the kernel holds {PAST + 1}"
 
 
 @runs(ops.causal_conv, declines=_conv_declines)
@@ -66,7 +66,16 @@ def causal_conv(
     """A work item for each channel of a request."""
     (seen, row), y, channels, requests = walks.tokens(device, x), empty(device, x.shape), x.shape[1], source.shape[0]
     blocks = -(-channels // CAUSAL_CONV.group)
-    scalars = [requests, x.shape[0], state.strides[0], channels, blocks, weight.shape[0] - 1, row, *weight.strides]
+    scalars = [
+        requests,
+        x.shape[0],
+        *walks.steps(state),
+        channels,
+        blocks,
+        weight.shape[0] - 1,
+        row,
+        *(n & 0xFFFFFFFF for n in weight.strides),
+    ]
     tensors = [seen, weight, weight if bias is None else plain(device, bias), *walks.who(device, source, slots, starts), state, y]
     device.launch(CAUSAL_CONV, tensors, [*scalars, int(bias is not None), int(activate)], blocks * max(requests, 1))
     return y
@@ -119,8 +128,8 @@ def _delta(each: int) -> Kernel:
 GATED_DELTA = {each: _delta(each) for each in (8, 16, 32)}  # numbers of a column that a work item holds
 
 
-def _delta_declines(device: Device, q: Tensor, state: Tensor, **_: object) -> str | None:
-    return walks.unlike(state) or walks.too_deep("q", q.shape[2], GATED_DELTA)
+def _delta_declines(device: Device, q: Tensor, **_: object) -> str | None:
+    return walks.too_deep("q", q.shape[2], GATED_DELTA)
 
 
 @runs(ops.gated_delta, declines=_delta_declines)
@@ -132,7 +141,7 @@ def gated_delta(
     (_, kinds, depth), (count, heads, width), requests = q.shape, v.shape, source.shape[0]
     seen, strides = zip(*(walks.tokens(device, t) for t in (q, k, v, decay, beta)), strict=True)
     blocks, y = -(-width // walks.COLUMNS), empty(device, v.shape)
-    scalars = [requests, count, state.strides[0], heads, depth, width, blocks, kinds, decay.shape[2], int(turns), *strides]
+    scalars = [requests, count, *walks.steps(state), heads, depth, width, blocks, kinds, decay.shape[2], int(turns), *strides]
     chosen = walks.chosen(GATED_DELTA, depth)
     device.launch(chosen, [*seen, *walks.who(device, source, slots, starts), state, y], scalars, blocks * heads * max(requests, 1))
     return y

@@ -79,8 +79,8 @@ CHANNEL_SCAN = {
 }
 
 
-def _declines(device: Device, b: Tensor, state: Tensor, **_: object) -> str | None:
-    return walks.unlike(state) or walks.too_deep("b", b.shape[-1], SELECTIVE_SCAN)
+def _declines(device: Device, b: Tensor, **_: object) -> str | None:
+    return walks.too_deep("b", b.shape[-1], SELECTIVE_SCAN)
 
 
 @runs(ops.selective_scan, declines=_declines)
@@ -94,7 +94,7 @@ def selective_scan(
     times, dt_row = (values, 0) if dt is None else walks.tokens(device, dt)
     skip = values if d is None else contiguous(device, d)
     blocks, y = -(-width // walks.COLUMNS), empty(device, x.shape)
-    scalars = [requests, count, state.strides[0], heads, depth, width, blocks, kinds, int(dt is not None), int(d is not None)]
+    scalars = [requests, count, *walks.steps(state), heads, depth, width, blocks, kinds, int(dt is not None), int(d is not None)]
     tensors = [values, times, contiguous(device, a), inputs, outputs, skip, *walks.who(device, source, slots, starts), state, y]
     chosen = walks.chosen(SELECTIVE_SCAN, depth)
     device.launch(chosen, tensors, [*scalars, row, dt_row, b_row, c_row], blocks * heads * max(requests, 1))
@@ -110,7 +110,7 @@ def channel_scan(
     (count, width), depth, requests = x.shape, b.shape[1], source.shape[0]
     (values, x_row), (times, dt_row), (inputs, b_row), (outputs, c_row) = (walks.tokens(device, t) for t in (x, dt, b, c))
     blocks, y = -(-width // walks.COLUMNS), empty(device, x.shape)
-    scalars = [requests, count, state.strides[0], 1, depth, width, blocks, x_row, dt_row, b_row, c_row]
+    scalars = [requests, count, *walks.steps(state), 1, depth, width, blocks, x_row, dt_row, b_row, c_row]
     numbers = [contiguous(device, rate), inputs, outputs, contiguous(device, d)]
     tensors = [values, times, *numbers, *walks.who(device, source, slots, starts), state, y]
     device.launch(walks.chosen(CHANNEL_SCAN, depth), tensors, scalars, blocks * max(requests, 1))
