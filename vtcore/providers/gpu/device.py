@@ -43,11 +43,13 @@ class Device(Memory):
     def __init__(self) -> None:
         super().__init__()
         self.sink: Sink | None = None
+        self.launched = 0
         self.constants: dict[str, Tensor] = {}  # tables that kernels read, by name
         self._variants: dict[tuple[int, tuple[str, ...]], Kernel] = {}
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
         """A variant with its arguments: the buffers, the values of `kernel.parameters`, and how many groups of work items run.
+        KernelBuildError, with the compiler's words, where the variant can't be built for this device.
 
         While `sink` is set, a launch's arguments must stay what they are, however often it is enqueued."""
         raise NotImplementedError(f"device {self.name!r} doesn't say how a launch is made")
@@ -76,6 +78,7 @@ class Device(Memory):
         values = (groups, *map(begin, tensors), *scalars)
         bound = self.bind(chosen, [t.storage.copies[self].buffer for t in tensors], values, groups)
         self.enqueue(bound)
+        self.launched += 1
         if self.sink is not None:
             self.sink(bound, [t.storage for t in tensors])
 

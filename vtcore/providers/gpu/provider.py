@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
 
+from vtcore.errors import KernelBuildError, ProviderError
 from vtcore.op import Call, Op
 from vtcore.provider import Decline, Function, Provider, Sink
 from vtcore.providers.gpu.device import Device, too_large
-from vtcore.providers.gpu.table import TABLE, table
+from vtcore.providers.gpu.table import TABLE, Entry, table
 from vtcore.tensor import Tensor
 
 
@@ -24,7 +25,7 @@ class Accelerator(Provider):
         self.device = device
         for entry in table().values():
             guard = None if entry.declines is None else partial(entry.declines, device)
-            self.kernel(entry.op, declines=guard)(partial(entry.function, device))
+            self.kernel(entry.op, declines=guard)(_on(entry, device))
 
     def accept(self, op: Op, call: Call) -> Function | Decline:
         """As every provider, once all arguments are such that a kernel of the device can see them."""
@@ -65,6 +66,23 @@ class Accelerator(Provider):
     def close(self) -> None:
         """Give back the device's objects."""
         self.device.close()
+
+
+def _on(entry: Entry, device: Device) -> Function:
+    """What runs an op on a device. KernelBuildError, naming the op, where one of its kernels can't be built and nothing was changed yet."""
+    launching = partial(entry.function, device)
+
+    @wraps(launching)
+    def run(**call: Any) -> Any:
+        before = device.launched
+        try:
+            return launching(**call)
+        except KernelBuildError as wrong:
+            if entry.op.writes and device.launched > before:
+                raise ProviderError(f"{entry.op.name} stopped half-way on {device.name}, with its arguments changed: {wrong}") from wrong
+            raise KernelBuildError(f"{entry.op.name}: {wrong}") from wrong
+
+    return run
 
 
 def _unseen(tensor: Tensor, device: Device, *, long: bool = False) -> str | None:

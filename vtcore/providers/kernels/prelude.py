@@ -55,6 +55,16 @@ FN uint vt_to_e5m2(float v) {
 """
 
 
-def needed(text: str) -> str:
-    """The parts of the prelude that a generated text uses."""
-    return "".join(part for part, words in ((WIDEN, "vt_from_"), (NARROW, "vt_to_")) if words in text)
+# a / b rounded correctly, where a target's own quotient may not be but its FMA rounds once (Markstein, 1990)
+QUOTIENT = """
+FN float vt_quotient(float a, float b) {
+    float q = a / b, better = FMA(FMA(-q, b, a), 1.0f / b, q);
+    return ABS(q) < 3.0e38f && ABS(q) > 1.0e-30f && ABS(b) > 1.0e-30f ? better : q;
+}
+"""
+
+
+def needed(text: str, quotient: bool = True) -> str:
+    """The parts of the prelude that a generated text uses; `quotient`: its own, of targets that have none."""
+    parts = ((WIDEN, "vt_from_"), (NARROW, "vt_to_"), *(((QUOTIENT, "vt_quotient"),) if quotient else ()))
+    return "".join(part for part, words in parts if words in text)

@@ -27,13 +27,13 @@ ROUND = kernel(
             if ((AS_U32(v) & 0x7f800000u) == 0x7f800000u) bad = 1u;
             most = max(most, ABS(v));
         }
-        float scale = most / 127.0f;
+        float scale = vt_quotient(most, 127.0f);
         bool usable = bad == 0u && scale > 0.0f;
         for (uint h = 0u; h < 2u; h++) {
             float sum = 0.0f;
             for (uint i = h * 16u; i < h * 16u + 16u; i++) {
                 float code = 0.0f;
-                if (usable) code = max(-127.0f, min(127.0f, RINT(LD_x(from + i) / scale)));
+                if (usable) code = max(-127.0f, min(127.0f, RINT(vt_quotient(LD_x(from + i), scale))));
                 sum += code;
                 ST_codes(INDEX * 32u + i, code);
             }

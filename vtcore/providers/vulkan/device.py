@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,11 @@ from vtcore.memory import Array, Held
 from vtcore.providers.gpu.device import Device, Values
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.vulkan.api import Handle, told, vk
+from vtcore.providers.vulkan.heap import Buffer, Heap, Lease
 from vtcore.providers.vulkan.physical import Physical
 from vtcore.providers.vulkan.pipelines import Pipelines
 from vtcore.providers.vulkan.queue import Queue
 from vtcore.providers.vulkan.recording import Bound, Recording
-from vtcore.providers.vulkan.room import Buffer, Room
 from vtcore.providers.vulkan.staging import Staging
 
 WIDEST = 1 << 15  # groups along the first axis of a grid
@@ -35,21 +36,25 @@ class Vulkan(Device):
         self.instance, self.physical = instance, physical
         self.handle, family = _opened(physical)
         self.queue = Queue(self.handle, family, physical.name)
-        self.room = Room(self.handle, physical, mapped=not staged)
+        self.heap = Heap(self.handle, physical, mapped=not staged)
         self.limits = physical.limits
+        self.capacity = physical.limits.memory or None
         self.pipelines = Pipelines(self.handle, physical.name, physical.limits, physical.bindings)
         self.queue.after.append(self._sweep)
-        self._doomed: list[tuple[int, Any, Any, Any]] = []
+        self._doomed: deque[tuple[int, Buffer]] = deque()  # since which tick nobody has which buffer
 
-    def _make(self, size: int, zero: bool) -> Buffer:
+    def _make(self, size: int, zero: bool) -> Lease:
         try:
-            buffer = self.room.make(size)
+            buffer = self.heap.make(size)
         except OutOfMemoryError:
             self._trim()
-            buffer = self.room.make(size)
+            buffer = self.heap.make(size)
         if zero:
-            self._zero(buffer, size)
-        return buffer
+            self._fill(buffer, size)
+        return self.heap.lease(buffer)
+
+    def release(self, held: Held) -> None:
+        super().release(held._replace(buffer=self.heap.lease(held.buffer.buffer)))
 
     def _trim(self) -> None:
         """Give back buffers that wait in the pool."""
@@ -61,17 +66,18 @@ class Vulkan(Device):
 
     def _sweep(self) -> None:
         """Give back the objects of dropped buffers that no command uses any more."""
-        dropped, last = self.room.dropped, self.queue.upcoming
-        while dropped:
-            self._doomed.append((last, *dropped.popleft()))
-        done = self.queue.done
-        for tick, handle, slab, keys in self._doomed:
-            if tick <= done:
-                self.pipelines.forget(keys)
-                self.room.free(handle, slab)
-        self._doomed = [d for d in self._doomed if d[0] > done]
+        doomed, last = self._doomed, self.queue.upcoming
+        while doomed and doomed[0][0] <= self.queue.done:
+            buffer = doomed.popleft()[1]
+            if not buffer.leases:
+                self.pipelines.forget(buffer.sets)
+                self.heap.free(buffer)
+        doomed.extend((last, buffer) for buffer in self.heap.dropped())
 
-    def _zero(self, buffer: Buffer, size: int) -> None:
+    def _zero(self, buffer: Lease, size: int) -> None:
+        self._fill(buffer.buffer, size)
+
+    def _fill(self, buffer: Buffer, size: int) -> None:
         self._recording(buffer).fill(buffer, size)
 
     def _recording(self, *buffers: Buffer) -> Recording:
@@ -87,7 +93,7 @@ class Vulkan(Device):
         return last <= self.queue.done or self.queue.ended(last)
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
-        buffer: Buffer = held.buffer
+        buffer: Buffer = held.buffer.buffer
         mapped = buffer.mapped
         if mapped is not None and self._free(buffer):
             mapped[offset : offset + host.nbytes] = host
@@ -100,7 +106,7 @@ class Vulkan(Device):
             self._staging.upload(buffer, offset, host)
 
     def download(self, held: Held, offset: int, host: Array) -> None:
-        buffer: Buffer = held.buffer
+        buffer: Buffer = held.buffer.buffer
         if buffer.mapped is None:
             self._staging.download(buffer, offset, host)
         else:
@@ -109,11 +115,12 @@ class Vulkan(Device):
 
     def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
         if nbytes:
-            self._recording(held.buffer).copy(held.buffer, source, held.buffer, target, nbytes)
+            buffer: Buffer = held.buffer.buffer
+            self._recording(buffer).copy(buffer, source, buffer, target, nbytes)
 
     @cached_property
     def _staging(self) -> Staging:
-        return Staging(self.room, self.queue)
+        return Staging(self.heap, self.queue)
 
     def synchronize(self) -> None:
         self.queue.wait()
@@ -121,11 +128,11 @@ class Vulkan(Device):
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
         pipe = self.pipelines.pipe(kernel)
         packed = pipe.packed(values)
+        shown: tuple[Buffer, ...] = tuple(lease.buffer for lease in buffers)
         kept: tuple[Any, ...] = tuple(buffers)
-        shown, owner = kept, None
         if not pipe.pushes:
-            owner = Parameters(self, packed)
-            packed, shown = b"", (*kept, owner.held.buffer)
+            parameters = Parameters(self, packed)
+            packed, shown, kept = b"", (*shown, parameters.held.buffer.buffer), (*kept, parameters)
         numbers = [b.number for b in shown]
         wide = min(groups, WIDEST)
         return Bound(
@@ -134,10 +141,10 @@ class Vulkan(Device):
             self.pipelines.sets(pipe, shown),
             packed,
             (wide, -(-groups // wide)),
-            (*(numbers[i] for i in pipe.reads), *numbers[len(kept) :]),
+            (*(numbers[i] for i in pipe.reads), *numbers[len(buffers) :]),
             tuple(numbers[i] for i in pipe.writes),
             shown,
-            owner,
+            kept,
         )
 
     def enqueue(self, bound: Bound) -> None:
@@ -152,7 +159,7 @@ class Vulkan(Device):
             return
         self.queue.close()
         self.pipelines.close()
-        self.room.close()
+        self.heap.close()
         vk.vkDestroyDevice(self.handle, None)
         vk.vkDestroyInstance(self.instance, None)
         self.handle = None

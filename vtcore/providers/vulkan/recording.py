@@ -38,8 +38,8 @@ class Bound:
     grid: tuple[int, int]
     reads: tuple[int, ...]  # numbers of buffers
     writes: tuple[int, ...]
-    buffers: tuple[Any, ...]  # kept as long as this is
-    owner: Any = None  # of parameters in a buffer
+    buffers: tuple[Any, ...]
+    kept: tuple[Any, ...]  # what must live as long as this does
 
 
 class Recording:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -16,10 +17,12 @@ from vtcore.caches import cache_directory
 from vtcore.errors import KernelBuildError
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
+from vtcore.providers.vulkan.module import exact
 
 PACKED = "spirv.zip"
 COMPILER = "glslc"
-OPTIONS = ("-O", "--target-env=vulkan1.2", "-fshader-stage=comp")
+OPTIONS = ("-O0", "--target-env=vulkan1.2", "-fshader-stage=comp")
+REVISION = 2  # of what is done to a compiler's output
 SECONDS = 120
 
 
@@ -27,26 +30,29 @@ def of(kernel: Kernel) -> bytes:
     """A variant's SPIR-V. KernelBuildError, with the compiler's words, where there is none and none can be made."""
     text = glsl.source(kernel)
     name = digest(text)
-    return packed().get(name) or _kept(name) or _made(kernel.name, name, text)
+    return shipped(name) or _kept(name) or _made(kernel.name, name, text)
 
 
 def digest(text: str) -> str:
     """What a text's SPIR-V is called."""
-    return hashlib.sha256("\0".join((*OPTIONS, text)).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join((*OPTIONS, str(REVISION), text)).encode()).hexdigest()[:32]
+
+
+def shipped(name: str) -> bytes | None:
+    """What the package holds under a digest."""
+    archive = packed()
+    return archive.read(f"{name}.spv") if archive is not None and f"{name}.spv" in archive.NameToInfo else None
 
 
 @lru_cache(None)
-def packed() -> dict[str, bytes]:
-    """All that is shipped, by digest. Nothing where none was built, as in a checkout whose kernels are being changed."""
+def packed() -> zipfile.ZipFile | None:
+    """All that is shipped; None where nothing was built, as in a checkout whose kernels are being changed."""
     path = files(__package__) / PACKED
-    if not path.is_file():
-        return {}
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        return {Path(n).stem: archive.read(n) for n in archive.namelist()}
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes())) if path.is_file() else None
 
 
 def compiled(name: str, text: str) -> bytes:
-    """A text through glslc."""
+    """A text through glslc. Not optimised there: it would take divisions by a constant for products; drivers do the rest themselves."""
     compiler = shutil.which(COMPILER)
     if compiler is None:
         raise KernelBuildError(
@@ -61,7 +67,7 @@ def compiled(name: str, text: str) -> bytes:
             raise KernelBuildError(f"kernel {name}: {COMPILER} doesn't run: {error}") from error
         if ran.returncode or not target.is_file():
             raise KernelBuildError(f"kernel {name}: {COMPILER} says: {(ran.stderr or ran.stdout).replace(str(source), 'line')[:2000]}")
-        return target.read_bytes()
+        return exact(target.read_bytes())
 
 
 def _where(name: str) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vtcore.memory import Array
+from vtcore.providers.vulkan.heap import Buffer, Heap
 from vtcore.providers.vulkan.queue import Queue
-from vtcore.providers.vulkan.room import Buffer, Room
 
 SIZE = 8 << 20
 
@@ -12,9 +12,9 @@ SIZE = 8 << 20
 class Staging:
     """Its bytes are handed out in order; when they are used up, and after every wait, from the beginning again."""
 
-    def __init__(self, room: Room, queue: Queue) -> None:
+    def __init__(self, heap: Heap, queue: Queue) -> None:
         self.queue = queue
-        self.buffer = room.make(SIZE, room.staging)
+        self.buffer = heap.make(SIZE, heap.staging)
         self._used, self._tick = 0, 0
 
     def upload(self, target: Buffer, offset: int, host: Array) -> None:

@@ -53,10 +53,6 @@ WRITE_PAGES_Q8 = kernel(
     }}
 """,
     helpers="""
-FN float vt_quotient(float a, float b) {
-    float q = a / b, better = FMA(FMA(-q, b, a), 1.0f / b, q);
-    return ABS(q) < 3.0e38f && ABS(q) > 1.0e-30f && ABS(b) > 1.0e-30f ? better : q;
-}
 FN int vt_code(float value, float scale) {
     if (scale == 0.0f) return value > 0.0f ? 127 : value < 0.0f ? -127 : 0;
     float code = RINT(vt_quotient(value, scale));

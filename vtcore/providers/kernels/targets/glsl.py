@@ -5,6 +5,7 @@ Narrow types are parts of words of 32 bits."""
 from __future__ import annotations
 
 from vtcore.providers.kernels.declare import Buffer, Kernel
+from vtcore.providers.kernels.prelude import needed
 from vtcore.providers.kernels.targets import common
 from vtcore.providers.kernels.targets.glsl_maths import functions
 
@@ -68,7 +69,7 @@ def source(kernel: Kernel) -> str:
         _parameters(kernel),
         common.shared(kernel, "shared"),
         HEAD,
-        common.prelude(kernel, access),
+        needed(access + kernel.body + kernel.helpers, quotient=False),
         functions(kernel),
         TREE if common.reduces(kernel) else "",
         access,

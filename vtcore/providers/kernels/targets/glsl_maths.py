@@ -2,8 +2,8 @@
 
 Its sin and cos hold only within [-pi, pi], its exp loses bits with its argument, its tanh near 0. These are good to about two units in
 the last place on every device. A sine's argument is reduced by integers, with as many bits of 2/pi as any float32 needs (Payne and Hanek,
-Radian reduction for trigonometric functions, 1983); polynomials after S. Moshier's Cephes library (1989). `precise` keeps a driver from
-reordering sums that cancel."""
+Radian reduction for trigonometric functions, 1983); polynomials after S. Moshier's Cephes library (1989). They count
+on it that operations stand as written, which the SPIR-V says of each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ float vt_exp(float x) {
     if ((floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u) return x;
     if (x > 88.72284f) return uintBitsToFloat(0x7f800000u);
     if (x < -103.98f) return 0.0f;
-    precise float k = roundEven(x * 1.44269504f);
-    precise float r = fma(k, -0.693359375f, x);
+    float k = roundEven(x * 1.44269504f);
+    float r = fma(k, -0.693359375f, x);
     r = fma(k, 2.12194440e-4f, r);
-    precise float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
+    float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
     p = fma(p, r, 8.3334519073e-3f);
     p = fma(p, r, 4.1665795894e-2f);
     p = fma(p, r, 1.6666665459e-1f);
@@ -31,7 +31,7 @@ float vt_exp(float x) {
 """
 LOG = """
 vec2 vt_log_parts(uint u) {
-    precise float e = 0.0f, m;
+    float e = 0.0f, m;
     if (u < 0x800000u) { u = floatBitsToUint(float(u)); e = -149.0f; }
     m = uintBitsToFloat((u & 0x7fffffu) | 0x3f000000u);
     e += float(int(u >> 23) - 126);
@@ -44,8 +44,8 @@ float vt_log(float x) {
     if (u >= 0x80000000u) return uintBitsToFloat(0x7fc00000u);
     if (u >= 0x7f800000u) return x;
     vec2 parts = vt_log_parts(u);
-    precise float e = parts.x, f = parts.y, z = f * f;
-    precise float p = fma(7.0376836292e-2f, f, -1.1514610310e-1f);
+    float e = parts.x, f = parts.y, z = f * f;
+    float p = fma(7.0376836292e-2f, f, -1.1514610310e-1f);
     p = fma(p, f, 1.1676998740e-1f);
     p = fma(p, f, -1.2420140846e-1f);
     p = fma(p, f, 1.4249322787e-1f);
@@ -118,28 +118,28 @@ float vt_turn(float x, uint more) {
 """
 POW = """
 vec2 vt_sum(float a, float b) {
-    precise float s = a + b, v = s - a, e = (a - (s - v)) + (b - v);
+    float s = a + b, v = s - a, e = (a - (s - v)) + (b - v);
     return vec2(s, e);
 }
 vec2 vt_product(float a, float b) {
-    precise float p = a * b;
-    precise float a1 = uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u), b1 = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
-    precise float a2 = a - a1, b2 = b - b1;
-    precise float e = ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2;
+    float p = a * b;
+    float a1 = uintBitsToFloat(floatBitsToUint(a) & 0xfffff000u), b1 = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+    float a2 = a - a1, b2 = b - b1;
+    float e = ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2;
     return vec2(p, e);
 }
 vec2 vt_log_pair(float x) {
     vec2 parts = vt_log_parts(floatBitsToUint(x));
-    precise float f = parts.y, e = parts.x;
+    float f = parts.y, e = parts.x;
     vec2 d = vt_sum(2.0f, f);
-    precise float s = f / d.x;
+    float s = f / d.x;
     vec2 back = vt_product(s, d.x);
-    precise float s2 = (((f - back.x) - back.y) - s * d.y) / d.x;
-    precise float z = s * s;
-    precise float p = fma(fma(fma(0.22222222f, z, 0.28571429f), z, 0.4f), z, 0.66666667f);
+    float s2 = (((f - back.x) - back.y) - s * d.y) / d.x;
+    float z = s * s;
+    float p = fma(fma(fma(0.22222222f, z, 0.28571429f), z, 0.4f), z, 0.66666667f);
     vec2 cube = vt_product(z, s), third = vt_product(cube.x, 0.66666667f);
-    precise float z2 = vt_product(s, s).y, rest = (p - 0.66666667f) * cube.x;
-    precise float small = third.y + rest + 0.66666667f * (z2 * s + cube.y) - 1.98682151e-8f * cube.x + 2.0f * z * s2 + 2.0f * s2;
+    float z2 = vt_product(s, s).y, rest = (p - 0.66666667f) * cube.x;
+    float small = third.y + rest + 0.66666667f * (z2 * s + cube.y) - 1.98682151e-8f * cube.x + 2.0f * z * s2 + 2.0f * s2;
     vec2 whole = vt_sum(e * 0.693359375f, 2.0f * s), sum = vt_sum(whole.x, third.x);
     return vt_sum(sum.x, sum.y + whole.y + small - e * 2.12194440e-4f);
 }
@@ -163,7 +163,28 @@ float vt_pow(float x, float y) {
     return odd ? -r : r;
 }
 """
-NEEDS = {"exp": (EXP,), "log": (LOG,), "tanh": (EXP, TANH), "sin": (TRIG,), "cos": (TRIG,), "pow": (EXP, LOG, POW)}
+# a / b rounded correctly: Vulkan lets its quotient be 2.5 units off, and its fma round twice. Products are split (Dekker, 1971)
+QUOTIENT = """
+float vt_rest(float a, float q, float b) {
+    float q1 = uintBitsToFloat(floatBitsToUint(q) & 0xfffff000u), b1 = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+    float q2 = q - q1, b2 = b - b1, p = q * b;
+    return (a - p) - (((q1 * b1 - p) + q1 * b2 + q2 * b1) + q2 * b2);
+}
+float vt_quotient(float a, float b) {
+    float q = a / b, better = q + vt_rest(a, q, b) / b;
+    better += vt_rest(a, better, b) / b;
+    return abs(q) < 3.0e38f && abs(q) > 1.0e-30f && abs(b) > 1.0e-30f && abs(a) > 1.0e-30f ? better : q;
+}
+"""
+NEEDS = {
+    "exp": (EXP,),
+    "log": (LOG,),
+    "tanh": (EXP, TANH),
+    "sin": (TRIG,),
+    "cos": (TRIG,),
+    "pow": (EXP, LOG, POW),
+    "vt_quotient": (QUOTIENT,),
+}
 NAMED = {
     "sin": "#define sin(x) vt_turn(x, 0u)\n",
     "cos": "#define cos(x) vt_turn(x, 1u)\n",
@@ -176,4 +197,4 @@ def functions(kernel: Kernel) -> str:
     """Those that a kernel calls, and names that stand for them."""
     used = [name for name in NEEDS if re.search(rf"\b{name}\s*\(", kernel.body + kernel.helpers)]
     parts = dict.fromkeys(part for name in used for part in NEEDS[name])
-    return "".join(parts) + "".join(NAMED[name] for name in used)
+    return "".join(parts) + "".join(NAMED.get(name, "") for name in used)

@@ -1,4 +1,4 @@
-"""Room on a device: buffers in slabs of memory. Of a buffer that is dropped, Vulkan's objects go once nothing uses them any more."""
+"""Heap on a device: buffers in slabs of memory. Of a buffer that is dropped, Vulkan's objects go once nothing uses them any more."""
 
 from __future__ import annotations
 
@@ -31,29 +31,41 @@ class Slab:
 class Buffer:
     """A Vulkan buffer over a part of a slab."""
 
-    __slots__ = ("__weakref__", "busy", "handle", "mapped", "number", "room", "sealed", "sets", "size", "slab")
+    __slots__ = ("busy", "handle", "leases", "mapped", "number", "sealed", "sets", "size", "slab")
 
-    def __init__(self, room: Room, handle: Handle, size: int, slab: Slab, mapped: Array | None) -> None:
-        self.room, self.handle, self.size, self.slab, self.mapped = room, handle, size, slab, mapped
-        self.number = next(room.numbers)
-        self.busy = 0  # the tick at whose end the last command that uses it is done
+    def __init__(self, number: int, handle: Handle, size: int, slab: Slab, mapped: Array | None) -> None:
+        self.number, self.handle, self.size, self.slab, self.mapped = number, handle, size, slab, mapped
+        self.busy = self.leases = 0  # busy: the tick at whose end the last command that uses it is done
         self.sealed = False  # a recorded step uses it
         self.sets: list[Any] = []  # keys of descriptor sets that show it
 
+
+class Lease:
+    """What tensors and launches hold of a buffer, which goes with the last one.
+
+    A buffer that goes back to a pool gets a new one: the collector calls the __del__ of all that dies together, so that of the old one
+    may have been called already when that of a storage puts the buffer back."""
+
+    __slots__ = ("_changes", "buffer")
+
+    def __init__(self, buffer: Buffer, changes: deque[tuple[Buffer, int]]) -> None:
+        self.buffer, self._changes = buffer, changes
+        changes.append((buffer, 1))
+
     def __del__(self) -> None:
-        self.room.dropped.append((self.handle, self.slab, self.sets))  # by whatever thread: objects are given back elsewhere
+        self._changes.append((self.buffer, -1))  # by whatever thread: objects are given back elsewhere
 
 
-class Room:
+class Heap:
     """Makes buffers of one type of memory, and gives back those that were dropped."""
 
     def __init__(self, device: Handle, physical: Physical, mapped: bool) -> None:
         self.device, self.name = device, physical.name
         self.kinds = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
-        self.numbers = count(1)
-        self.dropped: deque[tuple[Handle, Slab, list[Any]]] = deque()
+        self.changes: deque[tuple[Buffer, int]] = deque()  # of the number of a buffer's leases
         self.taken = 0
-        self._alive: set[Any] = set()
+        self._numbers = count(1)
+        self._alive: dict[int, Buffer] = {}
         self._slabs: set[Slab] = set()
         self._open: dict[int, Slab] = {}
         self._allowed = self._types()
@@ -95,9 +107,24 @@ class Room:
                 f"vulkan: {size:,} bytes more don't fit: {self.taken:,} of {self.size:,} bytes are taken on {self.name} "
                 f"({type(error).__name__})"
             ) from error
-        self._alive.add(handle)
         slab.users += 1
-        return Buffer(self, handle, size, slab, None if slab.mapped is None else slab.mapped[begin : begin + size])
+        mapped = None if slab.mapped is None else slab.mapped[begin : begin + size]
+        buffer = Buffer(next(self._numbers), handle, size, slab, mapped)
+        self._alive[buffer.number] = buffer
+        return buffer
+
+    def lease(self, buffer: Buffer) -> Lease:
+        """One more."""
+        return Lease(buffer, self.changes)
+
+    def dropped(self) -> list[Buffer]:
+        """Buffers whose last lease has ended since this was asked before."""
+        changed = []
+        while self.changes:
+            buffer, by = self.changes.popleft()
+            buffer.leases += by
+            changed.append(buffer)
+        return [b for b in dict.fromkeys(changed) if not b.leases]
 
     def _buffer(self, size: int) -> Handle:
         return vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=size, usage=USAGE), None)
@@ -124,15 +151,14 @@ class Room:
         self.taken += size
         return slab
 
-    def free(self, handle: Handle, slab: Slab) -> None:
+    def free(self, buffer: Buffer) -> None:
         """Give back a buffer that nothing uses, and its slab with the last one in it."""
-        if handle not in self._alive:
+        if self._alive.pop(buffer.number, None) is None:  # the device was closed
             return
-        self._alive.discard(handle)
-        lib.vkDestroyBuffer(self.device, handle, ffi.NULL)
-        slab.users -= 1
-        if not slab.users and slab not in self._open.values():
-            self._give(slab)
+        lib.vkDestroyBuffer(self.device, buffer.handle, ffi.NULL)
+        buffer.slab.users -= 1
+        if not buffer.slab.users and buffer.slab not in self._open.values():
+            self._give(buffer.slab)
 
     def _give(self, slab: Slab) -> None:
         lib.vkFreeMemory(self.device, slab.memory, ffi.NULL)
@@ -141,8 +167,8 @@ class Room:
 
     def close(self) -> None:
         """Give back everything."""
-        for handle in self._alive:
-            lib.vkDestroyBuffer(self.device, handle, ffi.NULL)
+        for buffer in self._alive.values():
+            lib.vkDestroyBuffer(self.device, buffer.handle, ffi.NULL)
         for slab in list(self._slabs):
             self._give(slab)
         self._alive.clear()

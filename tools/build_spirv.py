@@ -1,0 +1,53 @@
+"""Compile every variant of every kernel to SPIR-V, into the one file that the package ships: python tools/build_spirv.py (needs glslc).
+
+What is in the file already is kept, so only texts that changed are compiled. The same texts and compiler give the same file."""
+
+from __future__ import annotations
+
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from vtcore.providers.gpu import views
+from vtcore.providers.gpu.table import table
+from vtcore.providers.kernels.declare import KERNELS
+from vtcore.providers.kernels.targets import glsl
+from vtcore.providers.vulkan import spirv
+
+PACKED = Path(spirv.__file__).with_name(spirv.PACKED)
+STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
+
+
+def texts() -> dict[str, tuple[str, str]]:
+    """The GLSL of every variant, with its name, by digest."""
+    assert table()
+    assert views.STRIDED_COPY.name in KERNELS
+    variants = [(v.name, glsl.source(v)) for kernel in KERNELS.values() for v in kernel.variants]
+    return {spirv.digest(text): (name, text) for name, text in variants}
+
+
+def build(wanted: dict[str, tuple[str, str]]) -> dict[str, bytes]:
+    """Each text's SPIR-V."""
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda digest: spirv.shipped(digest) or spirv.compiled(*wanted[digest]), wanted)
+        return dict(zip(wanted, made, strict=True))
+
+
+def write(path: Path, modules: dict[str, bytes]) -> None:
+    """A zip file without anything that differs from one day to the next."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for digest, code in sorted(modules.items()):
+            info = zipfile.ZipInfo(f"{digest}.spv", STAMP)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, code)
+
+
+def main() -> None:
+    """Write the file, and say how large it is."""
+    modules = build(texts())
+    write(PACKED, modules)
+    print(f"{len(modules)} modules, {sum(map(len, modules.values())):,} bytes, packed in {PACKED.stat().st_size:,}: {PACKED.name}")
+
+
+if __name__ == "__main__":
+    main()
