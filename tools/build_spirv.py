@@ -1,9 +1,11 @@
 """Compile every variant of every kernel to SPIR-V, into the one file that the package ships: python tools/build_spirv.py (needs glslc).
 
-What is in the file already is kept, so only texts that changed are compiled. The same texts and compiler give the same file."""
+What is in the file already is kept, so only texts that changed are compiled. The same texts and compiler give the same file.
+With --check it builds nothing, and fails where the file holds anything but today's texts."""
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,8 +44,19 @@ def write(path: Path, modules: dict[str, bytes]) -> None:
             archive.writestr(info, code)
 
 
+def stale(wanted: dict[str, tuple[str, str]]) -> list[str]:
+    """What is wrong with the file: names of kernels that it lacks, and how many of its modules nobody wants."""
+    archive = spirv.packed()
+    held = set() if archive is None else {Path(name).stem for name in archive.namelist()}
+    wrong = [f"{name} is missing" for digest, (name, _) in wanted.items() if digest not in held]
+    return wrong + ([f"{len(held - wanted.keys())} modules are of texts that there are no more"] if held - wanted.keys() else [])
+
+
 def main() -> None:
-    """Write the file, and say how large it is."""
+    """Write the file and say how large it is, or check it."""
+    if sys.argv[1:] == ["--check"]:
+        wrong = stale(texts())
+        sys.exit("\n".join([*wrong, "run python tools/build_spirv.py"]) if wrong else 0)
     modules = build(texts())
     write(PACKED, modules)
     print(f"{len(modules)} modules, {sum(map(len, modules.values())):,} bytes, packed in {PACKED.stat().st_size:,}: {PACKED.name}")

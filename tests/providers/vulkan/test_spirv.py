@@ -121,3 +121,11 @@ def test_the_packed_file_is_the_same_on_any_day(tmp_path):
     with zipfile.ZipFile(tmp_path / "1.zip") as archive:
         assert archive.namelist() == [f"{'a' * 32}.spv", f"{'b' * 32}.spv"]
         assert archive.read(f"{'a' * 32}.spv") == b"one"
+
+
+def test_a_file_of_other_texts_is_stale(monkeypatch, tmp_path):
+    build_spirv.write(tmp_path / "old.zip", {"a" * 32: b"kept", "b" * 32: b"old"})
+    monkeypatch.setattr(spirv, "packed", lambda: zipfile.ZipFile(tmp_path / "old.zip"))
+    wanted = {"a" * 32: ("vt_kept", ""), "c" * 32: ("vt_new", "")}
+    assert build_spirv.stale(wanted) == ["vt_new is missing", "1 modules are of texts that there are no more"]
+    assert build_spirv.stale({"a" * 32: ("vt_kept", ""), "b" * 32: ("vt_old", "")}) == []
