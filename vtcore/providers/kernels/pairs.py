@@ -1,7 +1,8 @@
 """Logarithms and exponentials to about 46 bits, as sums of two float32 (Dekker, A floating-point technique for extending the available
 precision, 1971), where a definition computes in float64 and its last bits decide.
 
-A helper gives one float: so each is called once for the larger part of its result (part 0) and once for the smaller (part 1)."""
+A helper gives one float: so each is called once for the larger part of its result (part 0) and once for the smaller (part 1). FMA isn't
+used where its single rounding would matter: Vulkan's may round twice."""
 
 from __future__ import annotations
 
@@ -12,12 +13,22 @@ FACTORIALS = (  # 1 / n!
     (0.16666667, -4.967054e-09), (0.5, 0.0), (1.0, 0.0), (1.0, 0.0),
 )  # fmt: skip
 
+# a * b - near, exactly, of a `near` that is no more than an ulp or two from a * b: 12 bits of each factor at a time
+REST = """
+FN float vt_rest(float a, float b, float near) {
+    float a1 = AS_F32(AS_U32(a) & 0xfffff000u), b1 = AS_F32(AS_U32(b) & 0xfffff000u);
+    PRECISE float a2 = a - a1, b2 = b - b1;
+    PRECISE float rest = ((a1 * b1 - near) + a1 * b2 + a2 * b1) + a2 * b2;
+    return rest;
+}
+"""
+
 
 def _polynomial(x: str, coefficients: tuple[tuple[float, float], ...]) -> str:
     """(ah, al) times x plus a coefficient, again and again; each is larger than what is added to it."""
     step = f"""
     ph = ah * {x}h;
-    pl = FMA(ah, {x}h, -ph) + (ah * {x}l + al * {x}h);
+    pl = vt_rest(ah, {x}h, ph) + (ah * {x}l + al * {x}h);
     ah = HIGH + ph;
     al = ((ph - (ah - HIGH)) + pl) + LOW;
 """
@@ -28,14 +39,14 @@ def _polynomial(x: str, coefficients: tuple[tuple[float, float], ...]) -> str:
 LOG = f"""
 FN float vt_log_part(float fh, float fl, float e, uint part) {{
     PRECISE float dh = 2.0f + fh, dl = (fh - (dh - 2.0f)) + fl;
-    PRECISE float sh = fh / dh, sl = (FMA(-sh, dh, fh) + (fl - sh * dl)) / dh;
-    PRECISE float zh = sh * sh, zl = FMA(sh, sh, -zh) + 2.0f * sh * sl;
+    PRECISE float sh = fh / dh, sl = ((fl - sh * dl) - vt_rest(sh, dh, fh)) / dh;
+    PRECISE float zh = sh * sh, zl = vt_rest(sh, sh, zh) + 2.0f * sh * sl;
     PRECISE float ah = 0.11111111f + zh * (0.09090909f + zh * (0.07692308f + zh * (0.06666667f + zh * (0.05882353f + zh * 0.05263158f))));
     PRECISE float al = 0.0f, ph = 0.0f, pl = 0.0f;
     {_polynomial("z", SERIES)}
     ph = ah * sh;
-    pl = FMA(ah, sh, -ph) + (ah * sl + al * sh);
-    PRECISE float a = e * 0.693359375f, b = e * {LN2_LEFT[0]!r}f, bl = FMA(e, {LN2_LEFT[0]!r}f, -b) + e * {LN2_LEFT[1]!r}f;
+    pl = vt_rest(ah, sh, ph) + (ah * sl + al * sh);
+    PRECISE float a = e * 0.693359375f, b = e * {LN2_LEFT[0]!r}f, bl = vt_rest(e, {LN2_LEFT[0]!r}f, b) + e * {LN2_LEFT[1]!r}f;
     PRECISE float first = e == 0.0f ? 2.0f * ph : a + 2.0f * ph, rest = e == 0.0f ? 0.0f : 2.0f * ph - (first - a);
     PRECISE float second = first + b, low = (b - (second - first)) + rest + bl + 2.0f * pl;
     PRECISE float high = second + low;
@@ -53,7 +64,7 @@ FN float vt_log_of(float v, float rest, uint part) {{
 EXP = f"""
 FN float vt_exp_part(float xh, float xl, uint part) {{
     if (xh < -80.0f) return 0.0f;
-    PRECISE float k = RINT(xh * 1.442695f), b = k * {LN2_LEFT[0]!r}f, bl = FMA(k, {LN2_LEFT[0]!r}f, -b) + k * {LN2_LEFT[1]!r}f;
+    PRECISE float k = RINT(xh * 1.442695f), b = k * {LN2_LEFT[0]!r}f, bl = vt_rest(k, {LN2_LEFT[0]!r}f, b) + k * {LN2_LEFT[1]!r}f;
     PRECISE float first = FMA(-k, 0.693359375f, xh), second = first - b, back = second - first;
     PRECISE float left = ((first - (second - back)) - (b + back)) - bl + xl;
     PRECISE float rh = second + left, rl = left - (rh - second);

@@ -9,7 +9,7 @@ from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import integers, rows
 from vtcore.providers.kernels.declare import buffers, kernel
-from vtcore.providers.kernels.pairs import LOG
+from vtcore.providers.kernels.pairs import LOG, REST
 from vtcore.providers.kernels.selecting import KEY, NAN_FIRST
 from vtcore.tensor import Tensor, empty
 
@@ -94,7 +94,7 @@ RACE_IN_PARTS = kernel(
         high = high_2 + (low < i ? 1u : 0u);
         uint l = vt_mix(low, high, 0u), h = vt_mix(low, high, 1u);
         float q = vt_exponential(l, h, 0u), q_rest = vt_exponential(l, h, 1u);
-        PRECISE float ratio = p / q, left = (FMA(-ratio, q, p) - ratio * q_rest) / q, score = ratio + left, rest = left - (score - ratio);
+        PRECISE float ratio = p / q, left = (-vt_rest(ratio, q, p) - ratio * q_rest) / q, score = ratio + left, rest = left - (score - ratio);
         if (!(ABS(ratio) < 3.0e38f)) {{ score = ratio; rest = 0.0f; }}
         uint key = vt_key(score), after = vt_key(rest);
         if (key > best || (key == best && after > next) || at == 0xffffffffu) {{ best = key; next = after; at = i; }}
@@ -106,7 +106,7 @@ RACE_IN_PARTS = kernel(
         ST_tops(3u * GROUP + 2u, places[0]);
     }}
 """,
-    helpers=LOG + RACE + KEY,
+    helpers=REST + LOG + RACE + KEY,
     shared=SHARED,
     constants=NAN_FIRST,
     group=256,

@@ -12,7 +12,7 @@ from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import integers
 from vtcore.providers.kernels.declare import buffers, kernel
 from vtcore.providers.kernels.ops.rope import TURN
-from vtcore.providers.kernels.pairs import EXP, LOG
+from vtcore.providers.kernels.pairs import EXP, LOG, REST
 from vtcore.tensor import Tensor, empty
 
 # frequency = e^(-2 i / turn * ln(base)), ln(base) = ln(theta) + power * ln(a * longer - b); pairs of floats are x and x_rest
@@ -28,22 +28,22 @@ DYNAMIC_ANGLES = kernel(
         float value = 0.0f;
         if (owned) {
             int position = LD_positions(token), longer = max(max(LD_lengths(r), position + 1), I32(longest));
-            PRECISE float l = F32(longer), high = a * l, rest = FMA(a, l, -high) + a_rest * l;
+            PRECISE float l = F32(longer), high = a * l, rest = vt_rest(a, l, high) + a_rest * l;
             PRECISE float less = high - b, back = less - high, left = ((high - (less - back)) - (b + back)) + rest - b_rest;
             PRECISE float ratio = less + left, ratio_rest = left - (ratio - less);
             float log_high = vt_log_of(ratio, ratio_rest, 0u), log_low = vt_log_of(ratio, ratio_rest, 1u);
-            PRECISE float grown = power * log_high, grown_rest = FMA(power, log_high, -grown) + power * log_low + power_rest * log_high;
+            PRECISE float grown = power * log_high, grown_rest = vt_rest(power, log_high, grown) + power * log_low + power_rest * log_high;
             PRECISE float sum = theta + grown, sum_back = sum - theta;
             PRECISE float sum_rest = ((theta - (sum - sum_back)) + (grown - sum_back)) + grown_rest + theta_rest;
             float two = F32(2u * i), turn = F32(2u * n);
-            PRECISE float step = -(two / turn), step_rest = FMA(-step, turn, -two) / turn;
-            PRECISE float power_of_e = step * sum, its_rest = FMA(step, sum, -power_of_e) + step * sum_rest + step_rest * sum;
+            PRECISE float step = -(two / turn), step_rest = -vt_rest(step, turn, -two) / turn;
+            PRECISE float power_of_e = step * sum, its_rest = vt_rest(step, sum, power_of_e) + step * sum_rest + step_rest * sum;
             value = vt_circle(F32(position) * vt_exp_part(power_of_e, its_rest, 0u), part);
         }
         ST_y(INDEX, value);
     }
 """,
-    helpers=TURN + LOG + EXP,
+    helpers=TURN + REST + LOG + EXP,
 )
 
 

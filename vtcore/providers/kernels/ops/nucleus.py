@@ -12,7 +12,7 @@ from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import contiguous, integers, rows
 from vtcore.providers.kernels.declare import buffers, kernel
-from vtcore.providers.kernels.pairs import EXP, LOG
+from vtcore.providers.kernels.pairs import EXP, LOG, REST
 from vtcore.providers.kernels.selecting import DIGITS, EDGE, EDGE_SHARED, KEY, NAN_FIRST
 from vtcore.tensor import Tensor, empty
 
@@ -43,7 +43,7 @@ MIN_P = kernel(
         ST_y(to + i, cuts && under < -6.0e-17f ? AS_F32(0xff800000u) : v);
     }
 """,
-    helpers=LOG,
+    helpers=REST + LOG,
     group=256,
 )
 # `low` and `high`: the 64 bits of a sum. A weight is e^(x - top) in parts of 2^-44.
@@ -134,7 +134,7 @@ WEIGHTS = kernel(
     }
     if (LANE == 0u) ST_cut(GROUP, seen);
 """,
-    helpers=EXP + WEIGHT,
+    helpers=REST + EXP + WEIGHT,
     group=128,
 )
 # `above`: the sum of what has a larger key than all that `edge` may still stand for.
