@@ -94,7 +94,8 @@ RACE_IN_PARTS = kernel(
         high = high_2 + (low < i ? 1u : 0u);
         uint l = vt_mix(low, high, 0u), h = vt_mix(low, high, 1u);
         float q = vt_exponential(l, h, 0u), q_rest = vt_exponential(l, h, 1u);
-        PRECISE float ratio = p / q, left = (-vt_rest(ratio, q, p) - ratio * q_rest) / q, score = ratio + left, rest = left - (score - ratio);
+        PRECISE float ratio = p / q, left = (-vt_rest(ratio, q, p) - ratio * q_rest) / q;
+        PRECISE float score = ratio + left, rest = left - (score - ratio);
         if (!(ABS(ratio) < 3.0e38f)) {{ score = ratio; rest = 0.0f; }}
         uint key = vt_key(score), after = vt_key(rest);
         if (key > best || (key == best && after > next) || at == 0xffffffffu) {{ best = key; next = after; at = i; }}
