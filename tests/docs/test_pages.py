@@ -11,6 +11,7 @@ from tests.docs.examples import FENCE, Command, read
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
+    "docs/accelerators.md",
     "docs/flashinfer-trace.md",
     "docs/kernel-tools.md",
     "docs/add-an-op.md",
