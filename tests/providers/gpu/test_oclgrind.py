@@ -1,0 +1,38 @@
+"""Oclgrind looks at every access of every kernel: none is out of bounds, none races."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from vtcore.providers import ProviderOptions
+from vtcore.providers.opencl import make
+
+ROOT = Path(__file__).parents[3]
+UNKNOWN = {"compressed_attention", "random_sample"}  # LLVM makes intrinsics of them that Oclgrind 21.10 doesn't know
+WITHOUT_A_BARRIER = """
+from tests.providers.gpu import grind
+from vtcore.providers.kernels.targets import common
+common.TREE = common.TREE.replace("red[lane] = v;\\n    BARRIER();", "red[lane] = v;")
+grind.main(["rms_norm"])
+"""
+
+
+def ground(tmp_path, *command):
+    """What Oclgrind says of a Python program."""
+    log, environment = tmp_path / "log", os.environ | {"VTCORE_OPENCL_DEVICE": "oclgrind"}
+    line = ["oclgrind", "--data-races", "--log", log, sys.executable, *command]
+    subprocess.run(line, cwd=ROOT, env=environment, check=True, timeout=300)
+    return log.read_text()
+
+
+def test_no_kernel_races_or_leaves_its_arrays(tmp_path):
+    provider = make(ProviderOptions())
+    assert set(provider.kernels) > UNKNOWN
+    assert ground(tmp_path, "-m", "tests.providers.gpu.grind", *sorted(set(provider.kernels) - UNKNOWN)) == ""
+
+
+def test_a_barrier_that_is_missed_is_found(tmp_path):
+    said = ground(tmp_path, "-c", WITHOUT_A_BARRIER)
+    assert "data race" in said
+    assert "vt_rms_norm" in said
