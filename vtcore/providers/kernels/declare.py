@@ -1,7 +1,8 @@
 """A kernel: its buffers, its scalars, and one body in a C dialect that OpenCL C, CUDA C++, Metal and GLSL share.
 
 A body sees `LD_x(i)` and `ST_x(i, v)` for a buffer x (from the view's first element on), scalars by name, GROUP, LANE, WG, INDEX
-(GROUP * WG + LANE), BARRIER(), GROUP_SUM(v), GROUP_MAX(v), and the functions of `prelude`. See docs/write-a-kernel.md."""
+(GROUP * WG + LANE), BARRIER(), GROUP_SUM(v), GROUP_MAX(v), and the functions of `prelude`. PRECISE before a declaration of floats
+keeps a target from reordering their sums. See docs/write-a-kernel.md."""
 
 from __future__ import annotations
 
