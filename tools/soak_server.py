@@ -27,15 +27,16 @@ def main() -> None:
     parser.add_argument("base", metavar="URL")
     parser.add_argument("--streams", type=int, default=200, metavar="N", help="at once (default 200)")
     parser.add_argument("--seconds", type=float, default=120, metavar="S", help="(default 120)")
+    parser.add_argument("--warm", type=float, default=0, metavar="S", help="before that, while caches fill up to their budgets (default 0)")
     parser.add_argument("--pid", type=int, required=True, metavar="PID", help="of the server, to see its memory and its engine's")
     args = parser.parse_args()
-    asyncio.run(soak(args.base.rstrip("/"), args.streams, args.seconds, args.pid))
+    asyncio.run(soak(args.base.rstrip("/"), args.streams, args.warm, args.seconds, args.pid))
 
 
-async def soak(base: str, streams: int, seconds: float, pid: int) -> None:
-    """Keep so many streams open for so long."""
+async def soak(base: str, streams: int, warm: float, seconds: float, pid: int) -> None:
+    """Keep so many streams open for so long; memory is looked at when they have run for `warm` seconds."""
     ends: Counter[str] = Counter()
-    stop = time.monotonic() + seconds
+    stop = time.monotonic() + warm + seconds
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(base_url=base, timeout=120, limits=limits) as client:
         readers = [asyncio.create_task(_read_on(client, random.Random(i), stop, ends)) for i in range(streams)]
