@@ -22,6 +22,7 @@ PAGES = (
     "docs/test-your-kernel.md",
     "docs/batches.md",
     "docs/oracle-in-ci.md",
+    "docs/simt.md",
 )
 SECONDS = 300
 

@@ -28,6 +28,7 @@ from vtcore.cli import (
     run,
     run_batch,
     serve,
+    simt,
 )
 from vtcore.cli.options import debug
 from vtcore.errors import ArgumentError, VtcoreError
@@ -38,6 +39,7 @@ COMMANDS = (
     chat,
     run_batch,
     serve,
+    simt,
     ops,
     oracle,
     models,

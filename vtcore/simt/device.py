@@ -19,7 +19,7 @@ LIMITS = Limits(binding=1 << 31, memory=0, local=32 * 1024, group=256)  # the le
 WIDEST = 1 << 15  # groups along the first axis of a grid
 MOST = 32  # variants in one text
 FORWARD, BACKWARD = 0, 1
-NAN, ODD = 0xFFFFFFFF, 0x5A5A5A5A  # what shared memory holds before a group begins
+NAN, ODD = 0xFFFFFFFF, 0x3F8F3F8F  # what shared memory holds before a group begins
 
 
 class ShimDevice(HostMemory, Device):

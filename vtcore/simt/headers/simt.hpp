@@ -95,8 +95,10 @@ static bool prepare() {
     return true;
 }
 static bool partly(const char* what, uint waiting, uint other) {
-    snprintf(wrong, sizeof wrong, "%s: in group %u,%u,%u work item %u waits at line %u, and work item %u %s %u", what, group.x, group.y, group.z,
-             waiting, fibers[waiting].line, other, fibers[other].state == DONE ? "has ended;" : "is at line", fibers[other].line);
+    int n = snprintf(wrong, sizeof wrong, "%s: in group %u,%u,%u work item %u waits at line %u, and work item %u ", what, group.x, group.y, group.z,
+                     waiting, fibers[waiting].line, other);
+    const char* rest = fibers[other].state == DONE ? "has ended" : "is at line %u";
+    snprintf(wrong + n, sizeof wrong - n, rest, fibers[other].line);
     return false;
 }
 static bool subgroups(bool& any) {

@@ -24,6 +24,7 @@ FN int vt_as_int(uint u) { return (int)u; }
 #define AS_U32(x) vt_as_uint(x)
 #define AS_I32(x) vt_as_int(x)
 #define ABS(x) fabsf(x)
+#define PRECISE
 #define RINT(x) rintf(x)
 #define RSQRT(x) rsqrtf(x)
 #define FMA(a, b, c) fmaf(a, b, c)

@@ -6,6 +6,7 @@ from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import common
 
 HEAD = """
+#pragma METAL fp contract(off)
 #define FN inline
 #define F32(x) float(x)
 #define U32(x) uint(x)
@@ -14,6 +15,7 @@ HEAD = """
 #define AS_U32(x) as_type<uint>(x)
 #define AS_I32(x) as_type<int>(x)
 #define ABS(x) fabs(x)
+#define PRECISE
 #define RINT(x) rint(x)
 #define RSQRT(x) rsqrt(x)
 #define FMA(a, b, c) fma(a, b, c)

@@ -1,0 +1,87 @@
+"""Every CUDA text through NVRTC, without a device: what each kernel takes of registers, and whether any of them spill.
+
+    python tools/check_nvrtc.py [--all]
+
+All variants are compiled for the oldest and the most usual architecture, and one variant of each kernel for the others (--all: all for
+all). Exit status 1 where a kernel spills registers to memory, or isn't compiled."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from time import perf_counter
+
+import vtcore.ops  # noqa: F401  (registers the ops)
+from vtcore.errors import VtcoreError
+from vtcore.op import REGISTRY
+from vtcore.providers.cuda.nvrtc import Use, uses
+from vtcore.providers.kernels.declare import Kernel
+from vtcore.providers.kernels.targets import cuda
+from vtcore.simt.program import undefined
+from vtcore.simt.used import used
+
+FULLY = ("sm_75", "sm_90")
+PARTLY = ("sm_80", "sm_86", "sm_89", "sm_100", "sm_120")
+TOGETHER = 16  # variants in one program
+
+
+def together(variants: Sequence[Kernel]) -> str:
+    """Several variants as one text, each in a namespace of its own."""
+    texts = [cuda.source(v) for v in variants]
+    return "".join(f"namespace vt_{i} {{\n{text}}}\n{undefined(text)}" for i, text in enumerate(texts))
+
+
+def taken(variants: Sequence[Kernel], architecture: str) -> Iterator[Use]:
+    """What each variant takes on an architecture. Raises ProviderError where NVRTC refuses one."""
+    for begin in range(0, len(variants), TOGETHER):
+        part = variants[begin : begin + TOGETHER]
+        found = {use.kernel: use for use in uses(together(part), architecture)}
+        yield from (found[v.name] for v in part)
+
+
+def first_of_each(variants: Sequence[Kernel]) -> list[Kernel]:
+    """One variant of each body."""
+    out: dict[str, Kernel] = {}
+    for v in variants:
+        out.setdefault(re.sub(r"\s+", " ", v.body), v)
+    return list(out.values())
+
+
+def report(variants: Sequence[Kernel], everything: bool) -> Iterator[tuple[str, list[Use]]]:
+    """By architecture."""
+    for architecture in (*FULLY, *PARTLY):
+        whole = everything or architecture in FULLY
+        yield architecture, list(taken(variants if whole else first_of_each(variants), architecture))
+
+
+def main() -> int:
+    """Print, and fail for spills."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--all", action="store_true", help="all variants for all architectures")
+    everything = parser.parse_args().all
+    variants = [v for found in used(REGISTRY.values()).values() for v in found]
+    spilling: dict[str, list[str]] = defaultdict(list)
+    try:
+        begin = perf_counter()
+        for architecture, found in report(variants, everything):
+            most = max(found, key=lambda use: use.registers)
+            print(
+                f"{architecture:7s} {len(found):4d} kernels, at most {most.registers} registers ({most.kernel}), {perf_counter() - begin:.0f} s"
+            )
+            for use in found:
+                if use.spilled:
+                    spilling[use.kernel].append(f"{use.spilled} bytes on {architecture}")
+    except VtcoreError as wrong:
+        print(wrong, file=sys.stderr)
+        return 1
+    for kernel, where in spilling.items():
+        print(f"{kernel} spills {', '.join(where)}")
+    print("no kernel spills" if not spilling else f"{len(spilling)} kernels spill")
+    return int(bool(spilling))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
