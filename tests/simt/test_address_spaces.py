@@ -21,7 +21,9 @@ def test_every_text_keeps_them_apart(variants):
     check([Text(metal.source(v), "metal", v.name) for v in variants])
 
 
-@pytest.mark.parametrize("change", [("(threadgroup float*", "(device float*"), ("(threadgroup float*", "(float*"), ("first(t)", "first(y)")])
+@pytest.mark.parametrize(
+    "change", [("(threadgroup float*", "(device float*"), ("(threadgroup float*", "(float*"), ("first(t)", "first(y)")]
+)
 def test_what_mixes_them_up_is_found(change):
     check([Text(GOOD, "metal")])
     with pytest.raises(ProviderError, match="no matching function for call to 'first'"):

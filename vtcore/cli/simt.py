@@ -74,7 +74,8 @@ def _launch(args: argparse.Namespace, kernel: Signature) -> Launch:
     from vtcore.errors import ArgumentError
     from vtcore.simt.trial import Launch
 
-    size = args.group or (*kernel.group, 1, 1)[:3] if args.group or kernel.group else (GROUP, 1, 1)
+    x, y, z = (*(kernel.group or (GROUP,)), 1, 1)[:3]
+    size: tuple[int, int, int] = args.group or (x, y, z)
     if size[0] * size[1] * size[2] > 1024:
         raise ArgumentError(f"a group has {size[0] * size[1] * size[2]} work items; devices take at most 1024")
     if args.subgroup > 1024 or args.groups[0] * args.groups[1] * args.groups[2] > 1 << 24:

@@ -1,4 +1,4 @@
-"""Metal's address spaces, checked by clang where there is one: a pointer into the wrong one is an error there, and nowhere else but on a Mac."""
+"""Metal's address spaces, checked by clang where there is one: the processor itself knows none."""
 
 from __future__ import annotations
 

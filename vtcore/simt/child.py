@@ -19,7 +19,7 @@ def main() -> None:
     try:
         program = Program([Text(*text)])
         trial = Trial(program, kernel, launch, values)
-        answer = ("done", program.shared(kernel.name), trial.result())
+        answer: tuple[object, ...] = ("done", program.shared(kernel.name), trial.result())
     except VtcoreError as wrong:
         answer = ("failed", type(wrong).__name__, str(wrong))
     pickle.dump(answer, answers)

@@ -1,0 +1,44 @@
+"""NVRTC needs no device: every CUDA text is compiled for the architectures that are supported."""
+
+import check_nvrtc
+import pytest
+
+from vtcore.errors import ProviderError
+from vtcore.providers.cuda import nvrtc
+
+SPILLING = """
+extern "C" __global__ void __launch_bounds__(1024) many(float* y, int n) {
+    float a[96];
+    for (int i = 0; i < 96; i++) a[i] = y[i * n];
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < 96; i++) a[i] = a[i] * a[(i * 7 + 1) % 96] + y[k];
+    for (int i = 0; i < 96; i++) y[i] = a[i];
+}
+"""
+
+
+@pytest.mark.parametrize("architecture", [*check_nvrtc.FULLY, *check_nvrtc.PARTLY])
+def test_no_kernel_spills(architecture):
+    found = list(check_nvrtc.taken(check_nvrtc.chosen(architecture), architecture))
+    assert len(found) > 20
+    assert [use for use in found if use.spilled] == []
+
+
+def test_what_spills_is_seen():
+    (use,) = nvrtc.uses(SPILLING, "sm_75")
+    assert use.kernel == "many"
+    assert use.spilled > 0
+
+
+def test_what_it_refuses_is_shown():
+    with pytest.raises(ProviderError, match=r"(?s)NVRTC for sm_90 doesn't take the kernel's text: .*nothing"):
+        nvrtc.build("nothing", "sm_90")
+
+
+def test_machine_code_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path))
+    text = 'extern "C" __global__ void one(float* y) { y[0] = 1.0f; }'
+    code = nvrtc.compiled(text, "sm_90")
+    assert code[:4] == b"\x7fELF"
+    monkeypatch.setattr(nvrtc, "build", lambda *_: pytest.fail("it is compiled again"))
+    assert nvrtc.compiled(text, "sm_90") == code
