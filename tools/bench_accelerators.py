@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from unittest.mock import patch
 
 from vtcore import LLM, SamplingParams
 from vtcore.capture import Capture
@@ -38,18 +39,14 @@ def measured(model: str, providers: str) -> str:
         replay(capture)
         replays.append((time.perf_counter() - began[0], time.thread_time() - began[1], sum(capture.ran.values())))
 
-    Capture.replay = timed  # type: ignore[method-assign]  # for this measurement only: the product pays for no clock
-    try:
-        with LLM(model, providers=providers, max_model_len=512, max_num_seqs=1) as llm:
-            params = SamplingParams(temperature=0, max_tokens=WARM + TOKENS, ignore_eos=True)
-            walls, hosts, last = [], [], (time.perf_counter(), time.thread_time())
-            for _ in llm.stream("The sky is", params):
-                now = time.perf_counter(), time.thread_time()
-                walls.append(now[0] - last[0])
-                hosts.append(now[1] - last[1])
-                last = now
-    finally:
-        Capture.replay = replay  # type: ignore[method-assign]  # as it was
+    with patch.object(Capture, "replay", timed), LLM(model, providers=providers, max_model_len=512, max_num_seqs=1) as llm:
+        params = SamplingParams(temperature=0, max_tokens=WARM + TOKENS, ignore_eos=True)
+        walls, hosts, last = [], [], (time.perf_counter(), time.thread_time())
+        for _ in llm.stream("The sky is", params):
+            now = time.perf_counter(), time.thread_time()
+            walls.append(now[0] - last[0])
+            hosts.append(now[1] - last[1])
+            last = now
     wall, host = statistics.median(walls[WARM:]), statistics.median(hosts[WARM:])
     launches = replays[-1][2] if replays else 0
     each = statistics.median(r[1] for r in replays[1:]) / launches if launches else 0.0
