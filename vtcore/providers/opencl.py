@@ -46,6 +46,8 @@ class OpenCL(Device):
         self._failed: dict[str, str] = {}  # kernels that the driver refused, and why
         self._kept: list[Any] = []  # what the queue may still read
         self.shares = shares(device)
+        rounds = device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        self._options = ["-cl-fp32-correctly-rounded-divide-sqrt"] if rounds else []
         self.limits = Limits(
             binding=device.max_mem_alloc_size,
             memory=device.global_mem_size,
@@ -121,7 +123,7 @@ class OpenCL(Device):
     def _build(self, kernel: Kernel) -> Any:
         if kernel.name not in self._failed:
             try:
-                return cl.Program(self.context, target.source(kernel)).build()
+                return cl.Program(self.context, target.source(kernel)).build(self._options)
             except cl.Error as error:
                 log = " ".join(str(error).split())[:LOG]
                 self._failed[kernel.name] = f"kernel {kernel.name} can't be built for {self.queue.device.name}: {log}"
