@@ -23,6 +23,7 @@ PAGES = (
     "docs/batches.md",
     "docs/oracle-in-ci.md",
     "docs/simt.md",
+    "docs/write-a-kernel.md",
 )
 SECONDS = 300
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from vtcore.errors import ProviderError
+from vtcore.providers.kernels.meeting import missed
 
 if TYPE_CHECKING:
     from vtcore.providers.kernels.declare import Kernel
@@ -95,6 +96,11 @@ RULES: tuple[tuple[str, str], ...] = (
     (r"\b(get_global_id|threadIdx|blockIdx|gl_\w+)\b", "work items are named by GROUP, LANE and INDEX"),
 )
 
+SIDES = re.compile(  # a name alone on the left, or on the right, of && and ||
+    r"(?:\(|&&|\|\||(?<![<>!=])=)\s*!?\s*(\w+)\s*(?=&&|\|\|)|(?:&&|\|\|)\s*!?\s*(\w+)\s*(?=[);]|&&|\|\|)"
+)
+BUFFERS = re.compile(r"\b(?:(?:LD|ST|U8|U16|U32)_\w+|LANE|GROUP|INDEX|BARRIER|GROUP_SUM|GROUP_MAX)\b")
+
 
 def check(kernel: Kernel) -> None:
     """Raises ProviderError with the first rule that a kernel breaks, and its line."""
@@ -102,7 +108,7 @@ def check(kernel: Kernel) -> None:
         for number, line in enumerate(text.splitlines(), 1):
             if wrong := _line(line):
                 raise ProviderError(f"kernel {kernel.name}: {part}, line {number}: {wrong}: {line.strip()[:100]!r}")
-    if wrong := _barriers(kernel.body) or _names(kernel):
+    if wrong := _names(kernel) or _whole(kernel):
         raise ProviderError(f"kernel {kernel.name}: {wrong}")
 
 
@@ -120,11 +126,24 @@ def _line(line: str) -> str | None:
     return None
 
 
-def _barriers(body: str) -> str | None:
-    """A work item that has returned would be missed at a barrier."""
-    meets = max((body.rfind(w) for w in ("BARRIER", "GROUP_SUM", "GROUP_MAX")), default=-1)
-    returns = re.search(r"\breturn\b", body)
-    return "it returns before a barrier, at which the others would wait" if returns and returns.start() < meets else None
+def _whole(kernel: Kernel) -> str | None:
+    """What no single line shows."""
+    body, helpers = (re.sub(r"//[^\n]*", "", text) for text in (kernel.body, kernel.helpers))
+    if word := BUFFERS.search(helpers):
+        return f"a helper uses {word[0]}: helpers take values and give values, and know no buffer, work item or barrier"
+    return missed(body) or _conditions(kernel, body)
+
+
+def _conditions(kernel: Kernel, body: str) -> str | None:
+    """A condition is a bool: GLSL takes no number for one."""
+    numbers = {s.name for s in kernel.scalars} | set(re.findall(r"\b(?:uint|int|float)\s+(\w+)", body))
+    for name in re.findall(r"\b(?:if|while)\s*\(\s*!?\s*(\w+)\s*\)", body):
+        if name in numbers:
+            return f"if ({name}): {name} is a number; compare it, such as {name} > 0u"
+    for left, right in SIDES.findall(body):
+        if (name := left or right) in numbers:
+            return f"{name} is a number beside && or ||: compare it, such as {name} > 0u"
+    return None
 
 
 def _names(kernel: Kernel) -> str | None:
