@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 
 import pytest
 
@@ -143,6 +144,81 @@ def test_a_fault_of_a_step_ends_those_in_it_and_the_next_are_served(llm, monkeyp
         return await (await engine.submit("ab", GREEDY)).output()
 
     assert run(llm, use).outputs[0].text == "hello"
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_kernel_that_ends_the_thread_ends_the_requests_in_its_step(llm, monkeypatch, kind):
+    once, step = [kind("enough")], llm.engine.runner.run
+    monkeypatch.setattr(llm.engine.runner, "run", lambda prepared: (_ for _ in ()).throw(once.pop()) if once else step(prepared))
+
+    async def use(engine):
+        with pytest.raises(VtcoreError, match="enough"):
+            await (await engine.submit("ab", GREEDY)).output()
+        return await (await engine.submit("ab", GREEDY)).output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is raised on purpose
+def test_whoever_waits_for_a_thread_that_died_is_told(llm, monkeypatch):
+    async def use(engine):
+        monkeypatch.setattr(engine, "_hand_over", lambda: (_ for _ in ()).throw(SystemError("a fault in here")))
+        stream = await engine.submit("ab", LONG)
+        with pytest.raises(SystemError, match="in here"):
+            await stream.output()
+        with pytest.raises(VtcoreError, match="is closed"):
+            await engine.submit("ab", GREEDY)
+
+    run(llm, use)
+
+
+def test_what_comes_while_it_closes_is_refused(llm, monkeypatch):
+    reached, step = threading.Event(), llm.engine.step
+    monkeypatch.setattr(llm.engine, "step", lambda: (reached.set(), time.sleep(0.02), step())[2])
+
+    async def late(engine):
+        with pytest.raises(VtcoreError, match="closed"):
+            await (await engine.submit("ab", LONG)).output()
+
+    async def use(engine):
+        await engine.submit("ab", LONG)
+        await asyncio.to_thread(reached.wait, 10)
+        await asyncio.gather(engine.close(), *(late(engine) for _ in range(4)))
+
+    run(llm, use)
+
+
+def test_closing_leaves_alone_what_others_ask_of_the_llm(llm):
+    stream = llm.stream("ab", LONG)
+    next(stream)
+    with pytest.raises(AssertionError):  # of `run`: the other request is still there
+        run(llm, lambda engine: engine.submit("ab", GREEDY))
+    assert len(list(stream)) == LONG.max_tokens - 1
+
+
+def test_who_waits_hears_what_another_thread_has_computed(llm, monkeypatch):
+    async def use(engine):
+        stream = await engine.submit("ab", GREEDY)
+        monkeypatch.setattr(engine, "_step", lambda: time.sleep(0.001))
+        while not engine.num_unfinished:
+            await asyncio.sleep(0.001)
+        assert llm.generate("ab", LONG)
+        return await stream.output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
+def test_closing_the_llm_ends_the_streams(llm):
+    async def use(engine):
+        stream = await engine.submit("ab", LONG)
+        await anext(stream)
+        await asyncio.to_thread(llm.close)
+        with pytest.raises(VtcoreError, match="closed before the request ended"):
+            await stream.output()
+        with pytest.raises(VtcoreError, match="closed"):
+            await engine.submit("ab", GREEDY)
+
+    run(llm, use)
 
 
 def test_closing_ends_what_runs_and_refuses_what_comes(llm):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from tests.talking import GREEDY, SAYS
-from tests.tiny import EOS
+from tests.tiny import EOS, Bytes
 from vtcore import llm as module
 from vtcore.errors import (
     ArgumentError,
     OutOfMemoryError,
     PromptError,
     TemplateError,
+    VtcoreError,
 )
+from vtcore.prompts import parse_prompt
 from vtcore.sampling_params import SamplingParams
 
 
@@ -174,6 +178,37 @@ def test_a_fault_in_a_step_fails_that_call_alone(talking, monkeypatch):
     monkeypatch.setattr(llm.engine.runner, "run", run)
     assert llm.engine.idle
     assert texts(llm.generate("ab", GREEDY)) == ["hello"]
+
+
+def test_a_fault_of_a_request_reaches_whoever_asked_for_it_and_nobody_else(talking, monkeypatch):
+    llm, kind = talking(), type(Bytes().stream())
+    monkeypatch.setattr(kind, "push", lambda self, i: (_ for _ in ()).throw(KeyError("a broken vocabulary")))
+    bad = llm.stream("ab", GREEDY)
+    good = llm.take(parse_prompt("ab"), SamplingParams(temperature=0, max_tokens=3, detokenize=False))
+    llm.engine.enqueue(good)
+    with pytest.raises(KeyError, match="broken vocabulary"):
+        next(bad)
+    queued = llm.take(parse_prompt("ab"), GREEDY)
+    llm.engine.enqueue(queued)
+    assert llm.generate("ab", SamplingParams(temperature=0, max_tokens=3, detokenize=False))[0].outputs[0].token_ids == [*b"hel"]
+    assert good.output().outputs[0].token_ids == [*b"hel"]
+    with pytest.raises(KeyError, match="broken vocabulary"):
+        queued.output()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_closing_while_another_thread_generates_is_that_ones_error(talking, asynchronous, monkeypatch):
+    llm, begun = talking(async_scheduling=asynchronous), threading.Event()
+    run = llm.engine.runner.run
+    monkeypatch.setattr(llm.engine.runner, "run", lambda step: (begun.set(), time.sleep(0.005), run(step))[2])
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(llm.generate, ["ab"] * 2, SamplingParams(temperature=0, max_tokens=60, ignore_eos=True))
+        assert begun.wait(10)
+        llm.close()
+        with pytest.raises(VtcoreError, match="closed before the request ended"):
+            asked.result(10)
+    with pytest.raises(VtcoreError, match="is closed"):
+        llm.engine.submit([1], GREEDY)
 
 
 def test_threads_share_an_engine(talking):

@@ -31,12 +31,13 @@ class AsyncEngine:
         await engine.close()
 
     A fault of one request ends that one. A fault of a step, which may be anybody's, ends the requests that were in it; those that
-    wait are run. Closing ends all requests, and leaves the LLM to whoever made it."""
+    wait are run. Closing ends all of its requests, and leaves the LLM, and what others ask it, to whoever made it."""
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm
         self._commands: SimpleQueue[Command | None] = SimpleQueue()
         self._streams: dict[str, Stream] = {}
+        self._closed, self._lock = False, threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="vtcore-engine", daemon=True)
         self._thread.start()
 
@@ -52,15 +53,16 @@ class AsyncEngine:
 
     def enqueue(self, submission: Submission) -> Stream:
         """Queue what LLM.take has checked."""
-        self._running()
         stream = Stream(submission, self._abort)
-        self._commands.put(partial(self._begin, stream))
+        with self._lock:  # what is queued comes before the end of the queue
+            self._running()
+            self._commands.put(partial(self._begin, stream))
         return stream
 
     @property
     def healthy(self) -> bool:
         """Whether requests are being served."""
-        return self._thread.is_alive()
+        return not self._closed and self._thread.is_alive()
 
     @property
     def num_unfinished(self) -> int:
@@ -69,8 +71,13 @@ class AsyncEngine:
 
     async def close(self) -> None:
         """End every request, and the thread. A second time changes nothing."""
-        self._commands.put(None)
+        self._shut()
         await asyncio.to_thread(self._thread.join)
+
+    def _shut(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._commands.put(None)
 
     def _running(self) -> None:
         if not self.healthy:
@@ -81,15 +88,25 @@ class AsyncEngine:
 
     def _serve(self) -> None:
         """The thread: commands between steps, and a wait where there is nothing to compute."""
-        while self._obey():
-            self._step()
-            self._hand_over()
-        self.llm.engine.abort_all()
-        self._fail(list(self._streams.values()), VtcoreError("the engine was closed before the request ended"))
+        fault: Exception = VtcoreError("the engine was closed before the request ended")
+        try:
+            while self._obey():
+                self._step()
+                self._hand_over()
+        except BaseException as error:  # nobody is above: whoever waits is told
+            fault = _told_as(error)
+            self._shut()
+            while self._obey():
+                pass
+            raise
+        finally:
+            self._fail(list(self._streams.values()), fault)
+            self.llm.engine.rest()
 
     def _obey(self) -> bool:
-        """Carry out what has been asked for since the last step; False: to close."""
-        while self.llm.engine.idle or not self._commands.empty():
+        """Carry out what has been asked for since the last step; False: to close. It waits where nothing is computed, and nobody is to be
+        told what another thread's steps have computed."""
+        while (self.llm.engine.idle and not self._streams) or not self._commands.empty():
             command = self._commands.get()
             if command is None:
                 return False
@@ -112,9 +129,8 @@ class AsyncEngine:
     def _step(self) -> None:
         try:
             self.llm.engine.step()
-        except Exception as fault:  # whatever a kernel raises: the other requests live on
-            failed = [s for s in self._streams.values() if s.submission.fault is fault]
-            self._fail(failed or [s for s in self._streams.values() if s.submission.first_scheduled is not None], fault)
+        except BaseException as fault:  # whatever a kernel raises: the other requests live on
+            self._fail([s for s in self._streams.values() if s.submission.first_scheduled is not None], _told_as(fault))
 
     def _fail(self, streams: list[Stream], fault: Exception) -> None:
         for stream in streams:
@@ -136,6 +152,11 @@ class AsyncEngine:
                 told[stream] = items
         for gone in _post(told):
             self._end(gone)
+
+
+def _told_as(fault: BaseException) -> Exception:
+    """What a reader gets: nothing that would end the reader's own task, loop or process."""
+    return fault if isinstance(fault, Exception) else VtcoreError(f"a step ended with {fault!r:.200}")
 
 
 def _deltas(stream: Stream) -> list[Item]:

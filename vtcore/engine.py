@@ -12,7 +12,7 @@ from typing import Any
 
 from vtcore.deliver import conclude, deliver, ended_by_token, refuse
 from vtcore.dispatch import Dispatcher
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, VtcoreError
 from vtcore.flight import Computed, Flight, Scored, executor
 from vtcore.intake import Intake
 from vtcore.kvcache.stats import CacheStats
@@ -51,6 +51,7 @@ class Engine:
         self._lock = threading.RLock()
         self._executor = executor(scheduler.config.async_scheduling)
         self._flight: Flight | None = None
+        self._closed = False
         self._told: list[Delta] = []  # by a step that landed early: the next call of step gives them
 
     def submit(self, prompt_token_ids: Sequence[int], params: SamplingParams, **options: Any) -> Submission:
@@ -58,8 +59,10 @@ class Engine:
         return self.enqueue(self.intake.take(prompt_token_ids, params, **options))
 
     def enqueue(self, submission: Submission) -> Submission:
-        """Queue what the intake has checked."""
+        """Queue what the intake has checked. VtcoreError once the engine is closed."""
         with self._lock:
+            if self._closed:
+                raise VtcoreError("this engine is closed")
             if submission.request_id in self._running:
                 raise ArgumentError(f"request_id {submission.request_id!r} is running; give each running request an id of its own")
             self.scheduler.check_room(submission.requests)
@@ -73,7 +76,7 @@ class Engine:
         """Plan who computes what, run it, and commit what came of it: the deltas of all sequences that got a token or ended.
 
         With async_scheduling the plan is made while the step before it computes; then that one is waited for and committed, and what was
-        planned computes from then on."""
+        planned computes from then on. A fault of the step is raised; one of a single request ends that, and is its submission's `fault`."""
         with self._lock:
             try:
                 plan = self._plan()
@@ -90,10 +93,11 @@ class Engine:
                 submission.ended = time.monotonic()
                 del self._running[request_id]
 
-    def abort_all(self) -> None:
-        """End every request."""
+    def abort_all(self, fault: Exception | None = None) -> None:
+        """End every request, for the reason given if it is a fault."""
         with self._lock:
-            for request_id in list(self._running):
+            for request_id, submission in list(self._running.items()):
+                submission.fault = fault
                 self.abort(request_id)
             self.rest()
 
@@ -104,9 +108,10 @@ class Engine:
                 self._land()
 
     def close(self) -> None:
-        """End every request, and leave."""
+        """End every request, whose fault tells why, and leave. Nothing can be queued any more."""
         with self._lock:
-            self.abort_all()
+            self._closed = True
+            self.abort_all(VtcoreError("the engine was closed before the request ended"))
             self.leave()
             self._executor.shutdown()
 
@@ -222,7 +227,7 @@ class Engine:
 
     def _commit(self, computed: Computed | None) -> list[Delta]:
         """What a step that landed means for its sequences, but for those that ended while it computed."""
-        deltas, faults, now = self._told, list[Exception](), time.monotonic()
+        deltas, now = self._told, time.monotonic()
         self._told = []
         for request, step in [] if computed is None else _steps(computed):
             try:
@@ -231,9 +236,6 @@ class Engine:
             except Exception as fault:  # of one request's text: the others keep their tokens
                 request.submission.fault = fault
                 self.abort(request.submission.request_id)
-                faults.append(fault)
-        if faults:
-            raise faults[0]
         return deltas
 
     def _settle(self, request: Request, delta: Delta, status: Status | None, now: float) -> Delta:

@@ -226,6 +226,8 @@ class LLM:
             with progress:
                 while left:
                     self.engine.step()
+                    for submission in left:
+                        submission.raise_fault()
                     progress.ended([s for s in left if s.finished])
                     left = [s for s in left if not s.finished]
         finally:
@@ -241,7 +243,7 @@ class LLM:
                 while submission.deltas:
                     yield submission.deltas.popleft()
                 if submission.finished:
-                    return
+                    return submission.raise_fault()
                 self.engine.step()
         finally:
             self.engine.abort(submission.request_id)

@@ -173,11 +173,16 @@ class Submission:
     first_scheduled: float | None = None
     first_token: float | None = None
     ended: float | None = None
-    fault: Exception | None = None  # what ended it, where that was a fault of its own
+    fault: Exception | None = None  # what ended it, where that was neither its tokens nor who asked
 
     @property
     def finished(self) -> bool:
         return all(r.finished for r in self.requests)
+
+    def raise_fault(self) -> None:
+        """Raises what ended it, where that was a fault."""
+        if self.fault is not None:
+            raise self.fault
 
     def timings(self) -> Timings:
         """What it took so far."""
@@ -187,7 +192,8 @@ class Submission:
         return Timings(scheduled, token, ended, (longest - 1) / spent if spent else None, sum(r.num_preemptions for r in self.requests))
 
     def output(self) -> RequestOutput:
-        """All of it so far, in vLLM's form."""
+        """All of it so far, in vLLM's form. Raises what ended it, where that was a fault."""
+        self.raise_fault()
         asked = self.params.prompt_logprobs is not None
         return RequestOutput(
             self.request_id,

@@ -50,4 +50,6 @@ def _answers(engine: Engine, prompts: list[list[int]]) -> Pace:
     submissions = [engine.submit(p, params) for p in prompts]
     while not all(s.finished for s in submissions):
         engine.step()
+        for s in submissions:
+            s.raise_fault()
     return Pace(sum(len(r.output_token_ids) for s in submissions for r in s.requests), time.perf_counter() - begin)

@@ -76,7 +76,7 @@ def decoding(engine: Engine, prompts: Sequence[Prompt], steps: int) -> Iterator[
     params = _greedy(steps + 2 * len(prompts) + 1)
     submissions = [engine.submit(p(), params) for p in prompts]
     try:
-        _finish(engine, [], lambda: all(s.first_token is not None for s in submissions))
+        _until(engine, submissions, lambda: all(s.first_token is not None for s in submissions))
         yield submissions
         _undisturbed(submissions)
     finally:
@@ -99,14 +99,22 @@ def _greedy(tokens: int) -> SamplingParams:
 def _finish(engine: Engine, submissions: Sequence[Submission], done: Callable[[], bool]) -> None:
     """Step until it is done; if a step raises, nothing stays behind."""
     try:
-        while not done():
-            engine.step()
+        _until(engine, submissions, done)
     finally:
         for s in submissions:
             engine.abort(s.request_id)
 
 
+def _until(engine: Engine, submissions: Sequence[Submission], done: Callable[[], bool]) -> None:
+    while not done():
+        engine.step()
+        for s in submissions:
+            s.raise_fault()
+
+
 def _undisturbed(submissions: Sequence[Submission]) -> None:
+    for s in submissions:
+        s.raise_fault()
     if any(r.num_preemptions for s in submissions for r in s.requests):
         raise VtcoreError(
             f"the cache can't hold {len(submissions)} sequences at once, so some were computed twice and the speed would mean nothing: "

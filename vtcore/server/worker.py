@@ -95,9 +95,8 @@ class Worker:
         except Exception as raised:  # whatever a kernel raises: the other requests live on
             fault = raised
         self._tell_deltas()
-        own = any(s.fault for s in self.running.values())
         for name, submission in list(self.running.items()):
-            if submission.fault or (fault and not own and submission.first_scheduled is not None):
+            if submission.fault or (fault and submission.first_scheduled is not None):
                 self._fail(name, submission.fault or fault)
             elif submission.finished:
                 self._end(name, submission)
