@@ -8,26 +8,30 @@ from vtcore.providers.cuda import nvrtc
 
 SPILLING = """
 extern "C" __global__ void __launch_bounds__(1024) many(float* y, int n) {
-    float a[96];
-    for (int i = 0; i < 96; i++) a[i] = y[i * n];
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < 96; i++) a[i] = a[i] * a[(i * 7 + 1) % 96] + y[k];
-    for (int i = 0; i < 96; i++) y[i] = a[i];
+    float a[200];
+    #pragma unroll
+    for (int i = 0; i < 200; i++) a[i] = y[i * n];
+    for (int k = 0; k < n; k++) {
+        #pragma unroll
+        for (int i = 0; i < 200; i++) a[i] = a[i] * a[(i * 7 + 3) % 200] + a[(i * 11 + 5) % 200] * y[k];
+    }
+    #pragma unroll
+    for (int i = 0; i < 200; i++) y[i] = a[i];
 }
 """
 
 
 @pytest.mark.parametrize("architecture", [*check_nvrtc.FULLY, *check_nvrtc.PARTLY])
-def test_no_kernel_spills(architecture):
+def test_no_kernel_spills_more_than_a_few_bytes(architecture):
     found = list(check_nvrtc.taken(check_nvrtc.chosen(architecture), architecture))
     assert len(found) > 20
-    assert [use for use in found if use.spilled] == []
+    assert [use for use in found if use.spilled > check_nvrtc.SMALL] == []
 
 
 def test_what_spills_is_seen():
     (use,) = nvrtc.uses(SPILLING, "sm_75")
     assert use.kernel == "many"
-    assert use.spilled > 0
+    assert use.spilled > check_nvrtc.SMALL
 
 
 def test_what_it_refuses_is_shown():
