@@ -61,6 +61,8 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
         ({"max_num_seqs": 0}, ArgumentError, "max_num_seqs is 0"),
         ({"max_num_seqs": 600}, ArgumentError, "at least max_num_seqs"),
         ({"strict": 1}, ArgumentError, "strict is 1"),
+        ({"async_scheduling": True, "kv_offloading_size": 1}, ArgumentError, "async_scheduling has no effect with kv_offloading_size"),
+        ({"async_scheduling": True, "kv_offloading_dir": "pages"}, ArgumentError, "async_scheduling has no effect with"),
         ({"memory_limit": "lots"}, ArgumentError, "memory_limit is 'lots'"),
         ({"memory_limit": 1000}, OutOfMemoryError, "No max_model_len is small enough"),
     ],

@@ -86,7 +86,7 @@ def workload(seed: int) -> Workload:
     rng = random.Random(seed)
     options, policy = _options(rng)
     if options["enable_prefix_caching"] and seed % 2:
-        options["kv_offloading_size"] = "100KiB"
+        options |= {"kv_offloading_size": "100KiB", "async_scheduling": False}  # one has no effect with the other
     common = [rng.randrange(VOCABULARY) for _ in range(50)]
     return Workload(rng.choice(MODELS), options, tuple(_job(rng, common, policy == "priority") for _ in range(rng.randint(3, 9))))
 
@@ -94,16 +94,17 @@ def workload(seed: int) -> Workload:
 def _options(rng: random.Random) -> tuple[dict[str, Any], str]:
     policy, seqs = rng.choice(("fcfs", "priority", "lpm", "dfs-weight")), rng.randint(1, 6)
     caching, partial = policy in ("lpm", "dfs-weight") or rng.random() < 0.75, rng.randint(1, seqs)
+    step = rng.randint(max(seqs, 4), 48)
     return {
         "scheduling_policy": policy,
         "max_num_seqs": seqs,
-        "max_num_batched_tokens": rng.randint(max(seqs, 4), 48),
+        "max_num_batched_tokens": step,
         "num_gpu_blocks_override": rng.choice((7, 9, 9, 13, None)),
         "enable_prefix_caching": caching,
         "prefix_match_unit": rng.choice((8, 4, 2)) if caching else None,
         "max_num_partial_prefills": partial,
         "max_long_partial_prefills": rng.randint(1, partial),
-        "long_prefill_token_threshold": rng.choice((0, 0, 12)),
+        "long_prefill_token_threshold": rng.choice((0, 0, 12)) * (partial > 1 or step > 12),
         "priority_preemption_threshold": rng.choice((None, 0)) if policy == "priority" else None,
         "capture": rng.random() < 0.5,
         "async_scheduling": rng.random() < 0.5,

@@ -20,14 +20,14 @@ def random_world(rng: random.Random) -> World:
     """Any combination that the options allow."""
     seqs, size = rng.randint(1, 6), rng.choice((2, 4, 8))
     policy = rng.choice(("fcfs", "priority", "lpm", "dfs-weight"))
-    partial = rng.randint(1, seqs)
+    partial, step = rng.randint(1, seqs), rng.randint(seqs, 24)
     options = {
         "max_num_seqs": seqs,
-        "max_num_batched_tokens": rng.randint(seqs, 24),
+        "max_num_batched_tokens": step,
         "scheduling_policy": policy,
         "max_num_partial_prefills": partial,
         "max_long_partial_prefills": rng.randint(1, partial),
-        "long_prefill_token_threshold": rng.choice((0, 0, 6)),
+        "long_prefill_token_threshold": rng.choice((0, 0, 6)) * (partial > 1 or step > 6),
         "priority_preemption_threshold": rng.choice((None, 0, 1)) if policy == "priority" else None,
         "async_scheduling": rng.random() < 0.5,
     }

@@ -105,6 +105,11 @@ class Options:
                 f"kv_offloading_dir has no effect with prefix_caching_hash_algo {self.prefix_caching_hash_algo!r}: its keys start from "
                 "random bytes in each process, unless PYTHONHASHSEED is set"
             )
+        if self.async_scheduling is True and self.offload.some:
+            raise ArgumentError(
+                "async_scheduling has no effect with kv_offloading_size or kv_offloading_dir: pages are copied while a step is planned, "
+                "which therefore waits for the one before; leave one of them away"
+            )
         self.scheduler(self.max_model_len or MOST["max_model_len"])
 
     @property

@@ -26,7 +26,7 @@ def write(path, lines):
 
 
 def read(path):
-    return [json.loads(raw) for raw in path.read_text().splitlines()]
+    return [json.loads(raw) for raw in path.read_bytes().splitlines()]
 
 
 @pytest.fixture
@@ -119,6 +119,23 @@ def test_the_command_answers_a_file(model, tmp_path, capsys):
     assert main(["run-batch", str(model), str(source), str(tmp_path / "out")]) == 1
     assert "1 requests were refused" in capsys.readouterr().err
     assert len(read(tmp_path / "out")) == 4
+
+
+def test_a_name_that_is_no_text_is_found_again(batch):
+    lines = [line(0) | {"custom_id": name} for name in ("\ud800", "\ud801", "\u2028", "")]
+    _, first, _ = batch(lines)
+    _, second, seen = batch(lines)
+    assert second == first
+    assert seen == [(4, 4)]
+    assert sorted(a["custom_id"] for a in first) == ["", "\u2028", "\ud800", "\ud801"]
+
+
+@pytest.mark.parametrize("limit", ["--max-num-queued-reqs", "--max-num-queued-tokens"])
+def test_a_limit_of_the_queue_would_lose_answers(model, tmp_path, capsys, limit):
+    source = write(tmp_path / "in", [line(0)])
+    assert main(["run-batch", str(model), str(source), str(tmp_path / "out"), limit, "1"]) == 2
+    assert f"{limit} would leave requests of the file without an answer" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_killed_and_started_again_it_yields_each_answer_once(model, tmp_path):

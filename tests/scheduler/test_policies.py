@@ -248,6 +248,7 @@ def test_a_full_queue_takes_no_more_and_says_so(limit):
     [
         ({"scheduling_policy": "sjf"}, "scheduling_policy is 'sjf'; it must be one of fcfs, priority, lpm, dfs-weight"),
         ({"long_prefill_token_threshold": 65}, "no prompt is longer than max_model_len, 64"),
+        ({"long_prefill_token_threshold": 32, "max_num_batched_tokens": 32}, "has no effect: a step has no more than"),
         ({"max_long_partial_prefills": 2}, "more than max_num_partial_prefills, 1, would have no effect"),
         ({"max_num_partial_prefills": 5}, "more than max_num_seqs, 4, would have no effect"),
         ({"priority_preemption_threshold": 0}, "no effect under scheduling_policy 'fcfs': it needs 'priority'"),

@@ -42,7 +42,7 @@ class BatchOutput:
 
     def write(self, custom_id: str, answer: Mapping[str, Any]) -> None:
         """Append one answer."""
-        raw = (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        raw = (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")  # half a pair, as JSON spells it
         while raw:
             raw = raw[os.write(self._file, raw) :]
         self.answered[custom_id] = str(answer["id"])

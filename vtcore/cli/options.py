@@ -88,6 +88,17 @@ def one_at_a_time(args: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name.replace('_', '-')} has no effect here: one request at a time has none to share, pass or wait for")
 
 
+def all_may_wait(args: argparse.Namespace) -> None:
+    """Raises ArgumentError for a limit of the queue, where whoever asks has nobody to turn away."""
+    from vtcore.errors import ArgumentError
+
+    for name in ("max_num_queued_reqs", "max_num_queued_tokens"):
+        if getattr(args, name) is not None:
+            raise ArgumentError(
+                f"--{name.replace('_', '-')} would leave requests of the file without an answer; here they wait for their turn"
+            )
+
+
 def sampling(parser: argparse.ArgumentParser, max_tokens: int) -> None:
     """How tokens are chosen."""
     group = parser.add_argument_group("sampling")

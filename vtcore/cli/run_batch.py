@@ -38,6 +38,7 @@ def main(args: argparse.Namespace) -> None:
 
     if find_spec("pydantic") is None:
         raise VtcoreError(NEEDS)
+    options.all_may_wait(args)
     with closing(session.load(args)) as llm:
         failed = asyncio.run(_run(llm, args))
     if failed:

@@ -62,6 +62,11 @@ class SchedulerConfig:
                 f"long_prefill_token_threshold is {self.long_prefill_token_threshold} and has no effect: no prompt is longer than "
                 f"max_model_len, {self.max_model_len}"
             )
+        if self.long_prefill_token_threshold >= self.max_num_batched_tokens and self.max_num_partial_prefills == 1:
+            raise ArgumentError(
+                f"long_prefill_token_threshold is {self.long_prefill_token_threshold} and has no effect: a step has no more than "
+                f"max_num_batched_tokens, {self.max_num_batched_tokens}, and with max_num_partial_prefills 1 no long prompts are told apart"
+            )
         for name, most in (("max_long_partial_prefills", "max_num_partial_prefills"), ("max_num_partial_prefills", "max_num_seqs")):
             if getattr(self, name) > getattr(self, most):
                 raise ArgumentError(f"{name} is {getattr(self, name)}; more than {most}, {getattr(self, most)}, would have no effect")
