@@ -6,7 +6,6 @@ With --check it builds nothing, and fails where the file holds anything but toda
 from __future__ import annotations
 
 import sys
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from vtcore.providers.gpu import views
 from vtcore.providers.gpu.table import table
 from vtcore.providers.kernels.declare import KERNELS
 from vtcore.providers.kernels.targets import glsl
-from vtcore.providers.vulkan import spirv
+from vtcore.providers.vulkan import packing, spirv
 
 PACKED = Path(spirv.__file__).with_name(spirv.PACKED)
-STAMP = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can hold
 
 
 def texts() -> dict[str, tuple[str, str]]:
@@ -35,19 +33,9 @@ def build(wanted: dict[str, tuple[str, str]]) -> dict[str, bytes]:
         return dict(zip(wanted, made, strict=True))
 
 
-def write(path: Path, modules: dict[str, bytes]) -> None:
-    """A zip file without anything that differs from one day to the next."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for digest, code in sorted(modules.items()):
-            info = zipfile.ZipInfo(f"{digest}.spv", STAMP)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, code)
-
-
 def stale(wanted: dict[str, tuple[str, str]]) -> list[str]:
     """What is wrong with the file: names of kernels that it lacks, and how many of its modules nobody wants."""
-    archive = spirv.packed()
-    held = set() if archive is None else {Path(name).stem for name in archive.namelist()}
+    held = spirv.packed().keys()
     wrong = [f"{name} is missing" for digest, (name, _) in wanted.items() if digest not in held]
     return wrong + ([f"{len(held - wanted.keys())} modules are of texts that there are no more"] if held - wanted.keys() else [])
 
@@ -56,9 +44,9 @@ def main() -> None:
     """Write the file and say how large it is, or check it."""
     if sys.argv[1:] == ["--check"]:
         wrong = stale(texts())
-        sys.exit("\n".join([*wrong, "run python tools/build_spirv.py"]) if wrong else 0)
+        sys.exit("\n".join([*wrong, "build it again: python tools/build_spirv.py"]) if wrong else 0)
     modules = build(texts())
-    write(PACKED, modules)
+    PACKED.write_bytes(packing.pack(modules))
     print(f"{len(modules)} modules, {sum(map(len, modules.values())):,} bytes, packed in {PACKED.stat().st_size:,}: {PACKED.name}")
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import shutil
 import subprocess
 import tempfile
-import zipfile
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
 from vtcore.caches import cache_directory
 from vtcore.errors import KernelBuildError
+from vtcore.memory import Array
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
+from vtcore.providers.vulkan import packing
 from vtcore.providers.vulkan.module import exact
 
-PACKED = "spirv.zip"
+PACKED = "spirv.xz"
 COMPILER = "glslc"
 OPTIONS = ("-O0", "--target-env=vulkan1.2", "-fshader-stage=comp")
 REVISION = 2  # of what is done to a compiler's output
@@ -40,15 +40,15 @@ def digest(text: str) -> str:
 
 def shipped(name: str) -> bytes | None:
     """What the package holds under a digest."""
-    archive = packed()
-    return archive.read(f"{name}.spv") if archive is not None and f"{name}.spv" in archive.NameToInfo else None
+    words = packed().get(name)
+    return None if words is None else exact(packing.restored(words))
 
 
 @lru_cache(None)
-def packed() -> zipfile.ZipFile | None:
-    """All that is shipped; None where nothing was built, as in a checkout whose kernels are being changed."""
+def packed() -> dict[str, Array]:
+    """All that is shipped, by digest; nothing where nothing was built."""
     path = files(__package__) / PACKED
-    return zipfile.ZipFile(io.BytesIO(path.read_bytes())) if path.is_file() else None
+    return packing.unpack(path.read_bytes()) if path.is_file() else {}
 
 
 def compiled(name: str, text: str) -> bytes:
