@@ -1,4 +1,5 @@
 import gc
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.fakes import FarMemory
 from vtcore import tensor
-from vtcore.memory import ALIGNMENT, HOST, HostMemory, Storage, runs
+from vtcore.memory import ALIGNMENT, HOST, HostMemory
+from vtcore.storage import Storage, runs
 
 
 @pytest.fixture
@@ -49,6 +51,15 @@ def test_scratch_and_home_are_two_pools_once_a_capture_swaps_one_in(host):
     host.release(scratch)
     host.release(home)
     assert [len(pool[512]) for pool in (host.home, host.scratch)] == [1, 1]
+
+
+def test_a_capture_swaps_its_pool_in_for_its_own_thread_only(host):
+    host.scratch = {}
+    with ThreadPoolExecutor(1) as other:
+        held = other.submit(host.alloc, 300, scratch=True).result()
+    assert held.pool is host.home
+    host.scratch = None
+    assert host.alloc(300, scratch=True).pool is host.home
 
 
 def test_a_view_that_outlives_its_storage_is_not_overwritten():

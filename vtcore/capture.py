@@ -16,12 +16,11 @@ from weakref import ref
 import numpy as np
 
 from vtcore.dispatch import Dispatcher
-from vtcore.memory import HOST, Memory, Storage
+from vtcore.memory import HOST, Memory, Pool
 from vtcore.op import Call, Op
 from vtcore.provider import Launch, Provider
+from vtcore.storage import Storage
 from vtcore.tensor import Inputs, Tensor, bare
-
-Pool = dict[int, list[Any]]
 
 
 class Capture:

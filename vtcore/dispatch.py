@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from vtcore.errors import DeclinedError, KernelBuildError, ProviderError, VtcoreError
-from vtcore.memory import HOST, Memory, Storage
+from vtcore.memory import HOST, Memory
 from vtcore.op import RUNNER, Call, Op
 from vtcore.provider import Decline, Function, Provider
 from vtcore.report import Report
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor, bare, held
 
 Array = np.ndarray[Any, Any]

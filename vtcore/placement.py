@@ -13,7 +13,7 @@ import numpy as np
 from vtcore.assembly import page_order
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.kvcache.cache import Cache, Group, State
-from vtcore.memory import HOST, Memory, Storage
+from vtcore.memory import HOST, Memory
 from vtcore.models.batch import Batch
 from vtcore.models.decoder import Decoder
 from vtcore.models.weights import Outlines
@@ -21,6 +21,7 @@ from vtcore.op import RUNNER, Call, Op
 from vtcore.provider import Decline, Provider
 from vtcore.providers.null import Null
 from vtcore.report import Report
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor, of
 
 REFERENCE = "reference"

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vtcore.errors import ProviderError
-from vtcore.memory import HOST, Memory, Storage
+from vtcore.memory import HOST, Memory
 from vtcore.op import Call, Op
+from vtcore.storage import Storage
 
 Guard = Callable[..., str | None]
 Function = Callable[..., Any]

@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from vtcore.memory import HOST, Held, Memory, Moved, Storage
+from vtcore.memory import HOST, Held, Memory
 from vtcore.quant.blocks import BlockFormat, Blocks
+from vtcore.storage import Moved, Storage
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from vtcore.engine import Engine
-from vtcore.memory import Memory, Storage
+from vtcore.memory import Memory
 from vtcore.op import Call, Op
 from vtcore.provider import Decline
 from vtcore.rounding import Rounding
 from vtcore.runner import Prepared
 from vtcore.scheduler.plan import Plan
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 from vtcore.watched import Method, dispatcher_of, wrapped
 

@@ -9,9 +9,10 @@ import numpy as np
 from vtcore import tensor
 from vtcore.conformance.case import Case
 from vtcore.conformance.guards import Guarded
-from vtcore.memory import HOST, Held, Storage
+from vtcore.memory import HOST, Held
 from vtcore.op import Call
 from vtcore.quant.blocks import Blocks
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
 from vtcore.models.names import Stored
 from vtcore.models.weights import Outlines, Param, Raw, Stack
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from vtcore.errors import OpError
 from vtcore.kvcache.cache import Cache, Group, State
-from vtcore.memory import Storage
 from vtcore.models.batch import Batch
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Decoder
@@ -24,6 +23,7 @@ from vtcore.models.weights import Param
 from vtcore.op import RUNNER, Call, Op
 from vtcore.ops import experts, experts_q8
 from vtcore.providers.null import Null
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor, of
 
 TOKENS, REQUESTS = 6, 2

@@ -12,7 +12,6 @@ import numpy as np
 
 from vtcore import tensor
 from vtcore.errors import CheckpointError, TensorNamesError
-from vtcore.memory import Storage
 from vtcore.models.config import ModelConfig
 from vtcore.models.fields import MOST
 from vtcore.models.names import Fix, Host, Stored, StoredExperts, Values, is_outline, outline
@@ -20,6 +19,7 @@ from vtcore.op import Op
 from vtcore.ops import experts, experts_q8, linear, linear_q8
 from vtcore.quant.blocks import BlockFormat, Blocks, as_float32
 from vtcore.signature import FLOATS
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 
 

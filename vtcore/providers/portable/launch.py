@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import Storage
 from vtcore.providers.portable.emit import TABLE_WORDS
 from vtcore.providers.portable.jit import Native
 from vtcore.providers.portable.team import ROW, Team
 from vtcore.quant.blocks import BlockFormat
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 
 Word = Tensor | int | float | None

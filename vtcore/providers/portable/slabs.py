@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import ALIGNMENT, HOST, Held, Storage
+from vtcore.memory import ALIGNMENT, HOST, Held
+from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 
 HUGE = 2 << 20  # bytes of a huge page
