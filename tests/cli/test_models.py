@@ -31,7 +31,7 @@ def test_markdown_is_a_table(capsys):
     assert main(["models", "--markdown", "gpt2"]) == 0
     head, rule, row = capsys.readouterr().out.splitlines()
     assert head.count("|") == rule.count("|") == row.count("|")
-    assert row.startswith("| GPT2LMHeadModel | gpt2 | gpt2 | portable | gpt2.py | GPT 2: ")
+    assert row.startswith("| GPT2LMHeadModel | gpt2 | gpt2 | portable, opencl, vulkan | gpt2.py | GPT 2: ")
 
 
 def test_formats_and_providers_are_told(capsys):
@@ -39,7 +39,7 @@ def test_formats_and_providers_are_told(capsys):
         assert main(["models", name]) == 0
         out = capsys.readouterr().out.splitlines()
         assert f"formats      {formats}" in out
-        assert "runs on      portable without a fallback" in out
+        assert "runs on      portable without a fallback, opencl without a fallback, vulkan without a fallback" in out
 
 
 def test_a_provider_that_falls_back_is_told(capsys, monkeypatch):

@@ -49,7 +49,7 @@ def judge(op: Op, inputs: Inputs, kept: list[Kept], seconds: float) -> Judged:
 
 def _blame(op: Op, inputs: Inputs, kept: list[Kept], bad: Kept) -> str:
     """What a wrong result is right for."""
-    storages = [t.storage for k in kept if k is not bad for t in k.results if isinstance(t, Tensor)]
+    storages = [t.storage for k in kept if k.at != bad.at for t in k.results if isinstance(t, Tensor)]
     if any(t.storage is s for t in bad.results if isinstance(t, Tensor) for s in storages):
         return "a later call's result lies in the same memory: each result must be fresh"
     if any(_wrong(op, inputs, bad, r) == "" for r in {*range(FIRST), bad.round - 1} if r < bad.round):
