@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from vtcore.sampler import Decode, Sampled, describe, pick, sample
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.plan import Plan
 from vtcore.scheduler.scheduler import Scheduler
+from vtcore.undisturbed import Undisturbed
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Engine:
         self.runner, self.scheduler, self.intake = runner, scheduler, intake
         self.forward, self.sampling = forward, sampling or forward
         self._running: dict[str, Submission] = {}
-        self._lock = threading.RLock()
+        self._lock = Undisturbed()
         self._executor = executor(scheduler.config.async_scheduling)
         self._flight: Flight | None = None
         self._closed = False
@@ -93,6 +93,13 @@ class Engine:
                 submission.ended = time.monotonic()
                 del self._running[request_id]
 
+    def withdraw(self, submissions: Sequence[Submission]) -> None:
+        """Abort what is left of these, and rest."""
+        with self._lock:
+            for submission in submissions:
+                self.abort(submission.request_id)
+            self.rest()
+
     def abort_all(self, fault: Exception | None = None) -> None:
         """End every request, for the reason given if it is a fault."""
         with self._lock:
@@ -119,7 +126,7 @@ class Engine:
         """Keep what outlives the process, and publish what happened. A second time changes nothing."""
         with self._lock:
             if self._flight is not None:
-                self._flight.wait()
+                self._await(self._flight)
             self.scheduler.kv.below.close()
 
     @property
@@ -179,7 +186,7 @@ class Engine:
         Where it raised, every request is as before, but computes again what its cache held."""
         if (flight := self._flight) is None:
             return None
-        flight.wait()
+        self._await(flight)
         self._flight = None
         try:
             computed = flight.future.result()
@@ -194,11 +201,18 @@ class Engine:
                 s.request.output_token_ids.append(s.token_id)
         return computed
 
+    def _await(self, flight: Flight) -> None:
+        """Until it is done. An interrupt leaves it on its way; where it computed at once, it has landed before one is told."""
+        if flight.future.done():
+            return flight.wait()
+        with self._lock.disturbable():
+            flight.wait()
+
     def _compute(self, step: Prepared) -> Computed:
         """All arithmetic of a step."""
-        with self.forward:
+        with self._lock.disturbable(), self.forward:
             forward = self.runner.run(step)
-        with self.sampling:
+        with self._lock.disturbable(), self.sampling:
             return Computed(step, [self._score(forward, w) for w in forward.wanted if _scores(w)], self._sample(forward))
 
     def _sample(self, forward: Forward) -> list[Sampled]:

@@ -231,9 +231,7 @@ class LLM:
                     progress.ended([s for s in left if s.finished])
                     left = [s for s in left if not s.finished]
         finally:
-            for submission in submissions:
-                self.engine.abort(submission.request_id)
-            self.engine.rest()
+            self.engine.withdraw(submissions)
         return [s.output() for s in submissions]
 
     def _deltas(self, submission: Submission) -> Iterator[Delta]:
@@ -246,8 +244,7 @@ class LLM:
                     return submission.raise_fault()
                 self.engine.step()
         finally:
-            self.engine.abort(submission.request_id)
-            self.engine.rest()
+            self.engine.withdraw([submission])
 
 
 def _known(serving: dict[str, Any]) -> dict[str, Any]:
