@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableError
+from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.memory import Array, Held
 from vtcore.providers import ProviderOptions
 from vtcore.providers.gpu.device import Device, Limits, Values
@@ -54,6 +54,7 @@ class Metal(Device):
             group=1024,
         )
         self._pipelines: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}
         self._commands: Any = None
         self._encoder: Any = None
 
@@ -84,7 +85,7 @@ class Metal(Device):
         seen[target : target + nbytes] = seen[source : source + nbytes].copy()
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
-        """Raises ProviderError with the compiler's words where it refuses the kernel's text."""
+        """KernelBuildError, each time, with the compiler's words where it refuses the kernel's text."""
         if kernel.name not in self._pipelines:
             self._pipelines[kernel.name] = self._compiled(kernel)
         packed = struct.pack("=" + "".join(FORMATS[p.dtype] for p in kernel.parameters), *values)
@@ -93,15 +94,23 @@ class Metal(Device):
         return Launch(self._pipelines[kernel.name], tuple(buffers), packed, (wide, -(-groups // wide)), kernel.group)
 
     def _compiled(self, kernel: Kernel) -> Any:
+        if kernel.name in self._failed:
+            raise KernelBuildError(self._failed[kernel.name])
+        made, wrong = self._made(kernel)
+        if made is None:
+            self._failed[kernel.name] = f"metal: kernel {kernel.name} {wrong}"
+            raise KernelBuildError(self._failed[kernel.name])
+        return made
+
+    def _made(self, kernel: Kernel) -> tuple[Any, str]:
+        """A pipeline, or None and why there is none."""
         options = self.module.MTLCompileOptions.alloc().init()
         options.setFastMathEnabled_(False)
         library, wrong = self.device.newLibraryWithSource_options_error_(target.source(kernel), options, None)
         if library is None:
-            raise ProviderError(f"metal: kernel {kernel.name} doesn't compile: {wrong}")
+            return None, f"doesn't compile: {wrong}"
         pipeline, wrong = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_(kernel.name), None)
-        if pipeline is None:
-            raise ProviderError(f"metal: kernel {kernel.name} has no pipeline: {wrong}")
-        return pipeline
+        return pipeline, f"has no pipeline: {wrong}"
 
     def enqueue(self, bound: Launch) -> None:
         if self._encoder is None:

@@ -85,13 +85,18 @@ def test_another_thread_works_in_the_same_context(device, module):
     assert module.calls.count("cuCtxSetCurrent") >= 2
 
 
-def test_what_the_compiler_refuses_names_the_kernel(module):
+def test_what_the_compiler_refuses_once_names_op_and_kernel(module):
+    asked = []
+
     def refuse(source, architecture):
+        asked.append(architecture)
         raise ProviderError(f"no for {architecture}")
 
     provider = Accelerator("cuda", CUDA(Driver(module), 0, "sm_90", refuse), {})
-    verdict = run(provider, next(iter(cases(ops.rms_norm))))
-    assert "cuda: kernel vt_rms_norm_f32: no for sm_90" in verdict.reason
+    for _ in range(2):
+        verdict = run(provider, next(iter(cases(ops.rms_norm))))
+        assert "rms_norm: cuda: kernel vt_rms_norm_f32: no for sm_90" in verdict.reason
+    assert asked == ["sm_90"]
 
 
 def test_a_device_is_chosen_by_name_or_number(monkeypatch, module):

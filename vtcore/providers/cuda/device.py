@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from vtcore.errors import OutOfMemoryError, ProviderError
+from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError
 from vtcore.memory import Array, Held
 from vtcore.providers.cuda.driver import Driver
 from vtcore.providers.cuda.staging import Staging
@@ -49,6 +49,7 @@ class CUDA(Device):
         self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024)
         self._staging = Staging(driver, self.stream)
         self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
+        self._failed: dict[str, str] = {}
 
     def _make(self, size: int, zero: bool) -> int:
         try:
@@ -78,7 +79,7 @@ class CUDA(Device):
         self.driver("cuStreamSynchronize", self.stream)
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
-        """Raises ProviderError with NVRTC's log where it refuses the kernel's text."""
+        """KernelBuildError, each time, with NVRTC's log where it refuses the kernel's text."""
         if kernel.name not in self._functions:
             self._functions[kernel.name] = self._load(kernel)
         function, layout, offsets = self._functions[kernel.name]
@@ -89,10 +90,13 @@ class CUDA(Device):
         return Launch(function, (wide, -(-groups // wide)), kernel.group, arguments, packed)
 
     def _load(self, kernel: Kernel) -> tuple[Any, struct.Struct, tuple[int, ...]]:
+        if kernel.name in self._failed:
+            raise KernelBuildError(self._failed[kernel.name])
         try:
             code = self.compile(target.source(kernel), self.architecture)
         except ProviderError as wrong:
-            raise ProviderError(f"cuda: kernel {kernel.name}: {wrong}") from wrong
+            self._failed[kernel.name] = f"cuda: kernel {kernel.name}: {wrong}"
+            raise KernelBuildError(self._failed[kernel.name]) from wrong
         function = self.driver("cuModuleGetFunction", self.driver("cuModuleLoadData", code), kernel.name.encode())
         n = len(kernel.buffers)
         layout = struct.Struct("=" + "Q" * n + "".join(FORMATS[p.dtype] for p in kernel.parameters))
