@@ -22,7 +22,7 @@ def texts() -> dict[str, tuple[str, str]]:
     """The GLSL of every variant, with its name, by digest."""
     assert table()
     assert views.STRIDED_COPY.name in KERNELS
-    variants = [(v.name, glsl.source(v)) for kernel in KERNELS.values() for v in kernel.variants]
+    variants = [(v.name, text) for kernel in KERNELS.values() for v in kernel.variants for text in glsl.sources(v)]
     return {spirv.digest(text): (name, text) for name, text in variants}
 
 

@@ -24,6 +24,7 @@ FORMATS = {"u32": "I", "i32": "i", "f32": "f"}
 WIDEST = 1 << 15  # groups along the first axis of a grid
 SHARED_STORAGE = 0  # MTLResourceStorageModeShared
 FAILED = 5  # MTLCommandBufferStatusError
+SUBGROUP = 32  # work items, on Apple's own; kernels assume no size
 INLINE = 4096  # bytes that setBytes takes
 NEVER = "never run on a Mac; `vtcore check metal` runs its kernels' text on the processor"
 
@@ -52,6 +53,7 @@ class Metal(Device):
             memory=device.recommendedMaxWorkingSetSize(),
             local=device.maxThreadgroupMemoryLength(),
             group=1024,
+            subgroups=SUBGROUP,
         )
         self._pipelines: dict[str, Any] = {}
         self._failed: dict[str, str] = {}

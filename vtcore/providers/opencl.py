@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +17,13 @@ from vtcore.providers.gpu.device import Device, Limits, Values
 from vtcore.providers.gpu.provider import Accelerator
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import opencl as target
+from vtcore.providers.kernels.targets.common import reduces
 
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
 WAITS = 1 << 20  # bytes of an upload that the host waits for
 LOG = 1000  # characters of a driver's log that an error shows
+SUBGROUPS = frozenset(("cl_khr_subgroups", "cl_intel_subgroups"))
 WORD = 4  # bytes: kernels read quantised blocks by words
 
 
@@ -53,6 +56,7 @@ class OpenCL(Device):
             memory=device.global_mem_size,
             local=device.local_mem_size,
             group=device.max_work_group_size,
+            subgroups=subgroups(device),
         )
         self.capacity = self.limits.memory or None
 
@@ -123,11 +127,18 @@ class OpenCL(Device):
     def _build(self, kernel: Kernel) -> Any:
         if kernel.name not in self._failed:
             try:
-                return cl.Program(self.context, target.source(kernel)).build(self._options)
+                return self._compiled(kernel)
             except cl.Error as error:
                 log = " ".join(str(error).split())[:LOG]
                 self._failed[kernel.name] = f"kernel {kernel.name} can't be built for {self.queue.device.name}: {log}"
         raise KernelBuildError(self._failed[kernel.name])
+
+    def _compiled(self, kernel: Kernel) -> Any:
+        if self.limits.subgroups and reduces(kernel):
+            with suppress(cl.Error):  # a driver may declare subgroups and not compile them: the plain text gives the same within rounding
+                options = [*self._options, *standard(self.queue.device)]
+                return cl.Program(self.context, target.source(kernel, subgroups=True)).build(options)
+        return cl.Program(self.context, target.source(kernel)).build(self._options)
 
     def _object(self, kernel: Kernel) -> Any:
         made = cl.Kernel(self._programs[kernel.name], kernel.name)
@@ -150,6 +161,23 @@ class OpenCL(Device):
 def shares(device: Any) -> bool:
     """Whether a buffer over the host's bytes is those bytes, for both and without being mapped: on processors."""
     return bool(device.type & cl.device_type.CPU)
+
+
+def subgroups(device: Any) -> int:
+    """Work items of its subgroups, or the least where it doesn't say; 0 where it has none."""
+    if not SUBGROUPS & set(device.extensions.split()):
+        return 0
+    try:
+        return max(1, int(device.max_work_group_size) // int(device.max_num_sub_groups))
+    except (cl.Error, ZeroDivisionError):
+        return 1
+
+
+def standard(device: Any) -> list[str]:
+    """Options for a compiler that has subgroups: cl_khr_subgroups is none of OpenCL C 1.2's."""
+    if "cl_intel_subgroups" in device.extensions.split():
+        return []
+    return ["-cl-std=CL3.0" if device.version.startswith("OpenCL 3") else "-cl-std=CL2.0"]
 
 
 def devices() -> list[Any]:

@@ -15,7 +15,8 @@ from vtcore.providers.kernels.declare import KERNELS, Kernel
 from vtcore.simt.program import Program, Settings, Text
 
 FORMATS = {"u32": "I", "i32": "i", "f32": "f"}
-LIMITS = Limits(binding=1 << 31, memory=0, local=32 * 1024, group=256)  # the least that a device of any target has
+SUBGROUP = 32  # work items, as CUDA and Metal have
+LIMITS = Limits(binding=1 << 31, memory=0, local=32 * 1024, group=256, subgroups=SUBGROUP)  # the least that a device of any target has
 WIDEST = 1 << 15  # groups along the first axis of a grid
 MOST = 32  # variants in one text
 FORWARD, BACKWARD = 0, 1
@@ -80,4 +81,4 @@ class ShimDevice(HostMemory, Device):
 def settings(kernel: Kernel, groups: int, order: int, poison: int) -> Settings:
     """A launch of one of vtcore's kernels."""
     wide = min(groups, WIDEST)
-    return Settings((wide, -(-groups // wide), 1), (kernel.group, 1, 1), order, 0, poison, int(kernel.meets), 32, 0)
+    return Settings((wide, -(-groups // wide), 1), (kernel.group, 1, 1), order, 0, poison, int(kernel.meets), SUBGROUP, 0)

@@ -10,7 +10,7 @@ import pytest
 from vtcore.errors import ArgumentError, ProviderUnavailableError
 from vtcore.providers import find
 from vtcore.providers.gpu.device import Limits
-from vtcore.providers.vulkan import physical, staged
+from vtcore.providers.vulkan import physical, reduced, staged
 
 SAY = """
 import sys
@@ -96,3 +96,27 @@ def test_staging_is_where_memory_is_apart_unless_it_is_said(monkeypatch):
     monkeypatch.setenv("VTCORE_VULKAN_STAGING", "yes")
     with pytest.raises(ArgumentError, match="VTCORE_VULKAN_STAGING is 'yes'; it must be 0 or 1"):
         find("vulkan")
+
+
+def test_subgroups_are_used_where_they_are_unless_it_is_said(monkeypatch):
+    able = replace(SOFTWARE, limits=replace(LIMITS, subgroups=8))
+    monkeypatch.delenv("VTCORE_VULKAN_SUBGROUPS", raising=False)
+    assert reduced(able) == able
+    assert reduced(SOFTWARE) == SOFTWARE
+    monkeypatch.setenv("VTCORE_VULKAN_SUBGROUPS", "0")
+    assert reduced(able) == SOFTWARE
+    monkeypatch.setenv("VTCORE_VULKAN_SUBGROUPS", "1")
+    assert reduced(able) == able
+    with pytest.raises(ArgumentError, match="VTCORE_VULKAN_SUBGROUPS is '1', and llvmpipe has no subgroups"):
+        reduced(SOFTWARE)
+    monkeypatch.setenv("VTCORE_VULKAN_SUBGROUPS", "yes")
+    with pytest.raises(ArgumentError, match="VTCORE_VULKAN_SUBGROUPS is 'yes'; it must be 0 or 1"):
+        find("vulkan")
+
+
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_a_device_says_whether_it_uses_subgroups(monkeypatch, wanted):
+    monkeypatch.setenv("VTCORE_VULKAN_SUBGROUPS", wanted)
+    provider = find("vulkan")
+    assert (provider.device.limits.subgroups > 0) == (wanted == "1")
+    provider.close()

@@ -46,7 +46,7 @@ class CUDA(Device):
         driver.use(self._device)
         self.stream = driver("cuStreamCreate", NON_BLOCKING)
         _, total = driver("cuMemGetInfo")
-        self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024)
+        self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024, subgroups=target.WARP)
         self._staging = Staging(driver, self.stream)
         self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
         self._failed: dict[str, str] = {}

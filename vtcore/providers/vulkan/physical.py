@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from vtcore.errors import ProviderUnavailableError
 from vtcore.providers.gpu.device import Limits
@@ -10,6 +11,7 @@ from vtcore.providers.vulkan.api import Handle, ffi, lib, vk
 
 CHOICE = "VTCORE_VULKAN_DEVICE"  # a part of a device's name
 OLDEST = (1, 2)  # timeline semaphores
+SUBGROUP_OPERATIONS = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
 KINDS = {
     vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: "discrete",
     vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: "integrated",
@@ -71,6 +73,7 @@ def described(handle: Handle) -> Physical:
         memory=_largest(handle),
         local=most.maxComputeSharedMemorySize,
         group=min(most.maxComputeWorkGroupInvocations, most.maxComputeWorkGroupSize[0]),
+        subgroups=0 if version < OLDEST else _subgroups(handle),
     )
     kind = KINDS.get(seen.deviceType, "other")
     return Physical(handle, seen.deviceName, kind, version, driver, limits, most.maxPerStageDescriptorStorageBuffers)
@@ -98,9 +101,21 @@ def _largest(handle: Handle) -> int:
 
 
 def _driver(handle: Handle) -> str:
-    about, whole = ffi.new("VkPhysicalDeviceDriverProperties*"), ffi.new("VkPhysicalDeviceProperties2*")
-    about.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-    whole.sType, whole.pNext = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, about
-    lib.vkGetPhysicalDeviceProperties2(handle, whole)
+    about = _more(handle, "VkPhysicalDeviceDriverProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
     parts = (ffi.string(text).decode(errors="replace") for text in (about.driverName, about.driverInfo))
     return " ".join(filter(None, parts))
+
+
+def _subgroups(handle: Handle) -> int:
+    """Work items of a subgroup; 0 where those of compute kernels can't add and compare."""
+    about = _more(handle, "VkPhysicalDeviceSubgroupProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES)
+    able = about.supportedOperations & SUBGROUP_OPERATIONS == SUBGROUP_OPERATIONS
+    return int(about.subgroupSize) if able and about.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT else 0
+
+
+def _more(handle: Handle, type_: str, number: int) -> Any:
+    """One of the structures in which a driver says more."""
+    about, whole = ffi.new(f"{type_}*"), ffi.new("VkPhysicalDeviceProperties2*")
+    about.sType, whole.sType, whole.pNext = number, vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, about
+    lib.vkGetPhysicalDeviceProperties2(handle, whole)
+    return about

@@ -66,7 +66,7 @@ class Pipelines:
     def _made(self, kernel: Kernel) -> Pipe:
         if reason := self._too_much(kernel):
             raise KernelBuildError(f"kernel {kernel.name} on {self.name}: {reason}")
-        code = spirv.of(kernel)
+        code = spirv.of(kernel, self.limits.subgroups > 0)
         try:
             return Pipe(len(self._pipes), kernel, *self._compiled(kernel, code))
         except (vk.VkError, vk.VkException) as error:

@@ -26,9 +26,11 @@ REVISION = 2  # of what is done to a compiler's output
 SECONDS = 120
 
 
-def of(kernel: Kernel) -> bytes:
-    """A variant's SPIR-V. KernelBuildError, with the compiler's words, where there is none and none can be made."""
-    text = glsl.source(kernel)
+def of(kernel: Kernel, subgroups: bool = False) -> bytes:
+    """A variant's SPIR-V, for devices with subgroups or without.
+
+    KernelBuildError, with the compiler's words, where there is none and none can be made."""
+    text = glsl.source(kernel, subgroups)
     name = digest(text)
     return shipped(name) or _kept(name) or _made(kernel.name, name, text)
 

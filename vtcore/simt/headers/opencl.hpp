@@ -19,6 +19,7 @@ using vt::dot;
 enum { CLK_LOCAL_MEM_FENCE = 1, CLK_GLOBAL_MEM_FENCE = 2 };
 #define barrier(...) vt::barrier(__LINE__)
 #define work_group_barrier(...) vt::barrier(__LINE__)
+#define cl_khr_subgroups 1
 #define sub_group_barrier(...) vt::subgroup(__LINE__)
 #define mem_fence(...) ((void)0)
 #define sub_group_reduce_add(v) vt::combine(v, [](auto a, auto b) { return a + b; }, __LINE__)

@@ -60,23 +60,3 @@ def reduces(kernel: Kernel) -> bool:
 def prelude(kernel: Kernel, definitions: str) -> str:
     """The shared conversions that a text with these definitions uses."""
     return needed(definitions + kernel.body + kernel.helpers)
-
-
-TREE = """
-FN float vt_group_sum({space} float* red, uint lane, float v) {{
-    BARRIER();
-    red[lane] = v;
-    BARRIER();
-    for (uint k = WG / 2u; k > 0u; k >>= 1) {{ if (lane < k) red[lane] += red[lane + k]; BARRIER(); }}
-    return red[0];
-}}
-FN float vt_group_max({space} float* red, uint lane, float v) {{
-    BARRIER();
-    red[lane] = v;
-    BARRIER();
-    for (uint k = WG / 2u; k > 0u; k >>= 1) {{ if (lane < k) red[lane] = max(red[lane], red[lane + k]); BARRIER(); }}
-    return red[0];
-}}
-#define GROUP_SUM(v) vt_group_sum(vt_red, LANE, v)
-#define GROUP_MAX(v) vt_group_max(vt_red, LANE, v)
-"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtcore.providers.kernels.declare import Kernel
-from vtcore.providers.kernels.targets import common
+from vtcore.providers.kernels.targets import common, reductions
 
 FLAGS = ("--std=c++17", "--fmad=false")  # a product and a sum are fused where a body says FMA, and nowhere else
 HEAD = """
@@ -33,6 +33,14 @@ FN int vt_as_int(uint u) { return (int)u; }
 #define LANE threadIdx.x
 #define INDEX (vt_group * WG + LANE)
 """
+SHUFFLED = "for (uint k = 16u; k > 0u; k >>= 1) {{ float o = __shfl_xor_sync(0xffffffffu, v, k); v = {}; }}"
+WARP = 32
+WARPS = reductions.Subgroups(
+    {name: SHUFFLED.format(joined.format("v", "o")) for name, joined in reductions.JOINED.items()},
+    first="(lane & 31u) == 0u",
+    number="lane >> 5",
+    total="WG / 32u",
+)
 BEGIN = """    const uint vt_group = blockIdx.y * gridDim.x + blockIdx.x;
     if (vt_group >= vt_groups) return;
 """
@@ -43,7 +51,13 @@ def source(kernel: Kernel) -> str:
     access = common.accessors(kernel, "const uint*")
     arguments = [f"{'' if b.written else 'const '}{common.STORED[b.dtype]}* vt_{b.name}" for b in kernel.buffers]
     arguments += [f"const {common.SCALAR_TYPES[s.dtype]} {s.name}" for s in kernel.parameters]
-    tree = common.TREE.format(space="") if common.reduces(kernel) else ""
-    head = common.constants(kernel) + HEAD + common.prelude(kernel, access) + tree + access + kernel.helpers
+    head = common.constants(kernel) + HEAD + common.prelude(kernel, access) + _reductions(kernel) + access + kernel.helpers
     body = common.shared(kernel, "__shared__") + BEGIN + kernel.body
     return f'{head}\nextern "C" __global__ void __launch_bounds__(WG) {kernel.name}({", ".join(arguments)}) {{\n{body}}}\n'
+
+
+def _reductions(kernel: Kernel) -> str:
+    if not common.reduces(kernel):
+        return ""
+    takes, passed = "float* vt_red, uint lane, ", "vt_red, LANE, "
+    return reductions.tree(takes, passed) if kernel.group % WARP else reductions.by_subgroups(WARPS, takes, passed)

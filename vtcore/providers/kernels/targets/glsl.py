@@ -1,4 +1,5 @@
-"""GLSL 4.50 for Vulkan 1.2 (Khronos, 2017 and 2020), without features that a device may lack.
+"""GLSL 4.50 for Vulkan 1.2 (Khronos, 2017 and 2020), without features that a device may lack;
+where it has subgroups that add and compare, what is summed over a group is summed by them first.
 
 Narrow types are parts of words of 32 bits."""
 
@@ -6,7 +7,7 @@ from __future__ import annotations
 
 from vtcore.providers.kernels.declare import Buffer, Kernel
 from vtcore.providers.kernels.prelude import needed
-from vtcore.providers.kernels.targets import common
+from vtcore.providers.kernels.targets import common, reductions
 from vtcore.providers.kernels.targets.glsl_maths import functions
 
 PUSHED = 128  # bytes of parameters that every device takes with a launch; more come from a storage buffer at the last binding
@@ -35,34 +36,30 @@ int vt_as_i32(int v) { return v; }
 #define LANE gl_LocalInvocationID.x
 #define INDEX (vt_group * WG + LANE)
 """
-TREE = """
-float vt_group_sum(float v) {
-    barrier();
-    vt_red[LANE] = v;
-    barrier();
-    for (uint k = WG / 2u; k > 0u; k >>= 1) { if (LANE < k) vt_red[LANE] += vt_red[LANE + k]; barrier(); }
-    return vt_red[0];
-}
-float vt_group_max(float v) {
-    barrier();
-    vt_red[LANE] = v;
-    barrier();
-    for (uint k = WG / 2u; k > 0u; k >>= 1) { if (LANE < k) vt_red[LANE] = max(vt_red[LANE], vt_red[LANE + k]); barrier(); }
-    return vt_red[0];
-}
-#define GROUP_SUM(v) vt_group_sum(v)
-#define GROUP_MAX(v) vt_group_max(v)
+EXTENSIONS = """
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 """
+SUBGROUPS = reductions.Subgroups(
+    {"sum": "v = subgroupAdd(v);", "max": "v = subgroupMax(v);"}, "subgroupElect()", "gl_SubgroupID", "gl_NumSubgroups"
+)
 BEGIN = """    uint vt_group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     if (vt_group >= vt_groups) return;
 """
 
 
-def source(kernel: Kernel) -> str:
-    """The text of one variant."""
+def sources(kernel: Kernel) -> tuple[str, ...]:
+    """All texts of one variant: the plain one, and the one for devices with subgroups where that differs."""
+    return (source(kernel), source(kernel, subgroups=True)) if common.reduces(kernel) else (source(kernel),)
+
+
+def source(kernel: Kernel, subgroups: bool = False) -> str:
+    """The text of one variant. Those that sum or compare nothing over a group have the same with subgroups."""
+    by_subgroups = subgroups and common.reduces(kernel)
     access = "".join(_accessors(b) for b in kernel.buffers)
     parts = (
         "#version 450\n",
+        EXTENSIONS if by_subgroups else "",
         common.constants(kernel),
         f"layout(local_size_x = {kernel.group}) in;\n",
         *(_declared(i, b) for i, b in enumerate(kernel.buffers)),
@@ -71,11 +68,15 @@ def source(kernel: Kernel) -> str:
         HEAD,
         needed(access + kernel.body + kernel.helpers, quotient=False),
         functions(kernel),
-        TREE if common.reduces(kernel) else "",
+        _reductions(by_subgroups) if common.reduces(kernel) else "",
         access,
         kernel.helpers,
     )
     return f"{''.join(parts)}\nvoid main() {{\n{BEGIN}{kernel.body}}}\n"
+
+
+def _reductions(subgroups: bool) -> str:
+    return reductions.by_subgroups(SUBGROUPS) if subgroups else reductions.tree(lane="LANE")
 
 
 def pushes(kernel: Kernel) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtcore.providers.kernels.declare import Kernel
-from vtcore.providers.kernels.targets import common
+from vtcore.providers.kernels.targets import common, reductions
 
 HEAD = """
 #pragma METAL fp contract(off)
@@ -34,12 +34,23 @@ PLACE = (
     "uint vtm_lane [[thread_index_in_threadgroup]]",
 )
 
+SUBGROUP_PLACE = (
+    "uint vtm_own [[thread_index_in_simdgroup]]",
+    "uint vtm_subgroup [[simdgroup_index_in_threadgroup]]",
+    "uint vtm_subgroups [[simdgroups_per_threadgroup]]",
+)
+REDUCTIONS = reductions.by_subgroups(
+    reductions.Subgroups({"sum": "v = simd_sum(v);", "max": "v = simd_max(v);"}, "own == 0u", "number", "count"),
+    "threadgroup float* vt_red, uint own, uint number, uint count, ",
+    "vt_red, vtm_own, vtm_subgroup, vtm_subgroups, ",
+)
+
 
 def source(kernel: Kernel) -> str:
     """The text of one variant. Buffers come first, in order; behind them one struct of `kernel.parameters`, by setBytes."""
     access = common.accessors(kernel, "device const uint*")
-    tree = common.TREE.format(space="threadgroup") if common.reduces(kernel) else ""
-    head = LIBRARY + common.constants(kernel) + HEAD + common.prelude(kernel, access) + tree + access + kernel.helpers
+    reduced = REDUCTIONS if common.reduces(kernel) else ""
+    head = LIBRARY + common.constants(kernel) + HEAD + common.prelude(kernel, access) + reduced + access + kernel.helpers
     fields = [(common.SCALAR_TYPES[s.dtype], s.name) for s in kernel.parameters]
     struct = f"struct {kernel.name}_p {{ {' '.join(f'{t} {n};' for t, n in fields)} }};\n"
     read = "".join(f"    const {t} {n} = vtm_p.{n};\n" for t, n in fields)
@@ -51,4 +62,9 @@ def _arguments(kernel: Kernel) -> list[str]:
     buffers = [
         f"device {'' if b.written else 'const '}{common.STORED[b.dtype]}* vt_{b.name} [[buffer({i})]]" for i, b in enumerate(kernel.buffers)
     ]
-    return [*buffers, f"constant {kernel.name}_p& vtm_p [[buffer({len(kernel.buffers)})]]", *PLACE]
+    return [
+        *buffers,
+        f"constant {kernel.name}_p& vtm_p [[buffer({len(kernel.buffers)})]]",
+        *PLACE,
+        *(SUBGROUP_PLACE if common.reduces(kernel) else ()),
+    ]
