@@ -8,10 +8,10 @@ from vtcore.capture import Capture
 from vtcore.conformance.golden import goldens
 from vtcore.dispatch import Dispatcher
 from vtcore.memory import HOST
-from vtcore.ops import add, rms_norm, write_pages
+from vtcore.ops import add, embedding, rms_norm, write_pages
 from vtcore.providers import ProviderOptions
 from vtcore.providers.opencl import make
-from vtcore.tensor import Inputs, empty, of, zeros
+from vtcore.tensor import Inputs, bare, empty, of, zeros
 
 DECLINING = """
 from vtcore.providers.opencl import make as opencl
@@ -107,6 +107,21 @@ def test_a_weight_that_is_first_uploaded_in_a_step_stays_its_own():
         step.replay()
         assert np.array_equal(out.numpy(), 4 + np.arange(256).reshape(4, 64))
         assert np.array_equal(late.numpy(), np.arange(256).reshape(4, 64))
+
+
+def test_a_replay_writes_what_the_host_gives_once_the_device_has_read_what_it_gave_before(monkeypatch):
+    provider, dispatcher = recorded(("embedding",), shares=True)
+    inputs, table = Inputs({"ids": np.array([1, 2])}), of(np.arange(32, dtype=np.float32).reshape(4, 8))
+    with dispatcher, Capture(dispatcher, inputs) as step:
+        x = embedding(table, inputs.tensors["ids"])
+        out = add(x, x)
+    waits, wait = [], provider.device.synchronize
+    monkeypatch.setattr(provider.device, "synchronize", lambda: waits.append(bare(x).copy()) or wait())
+    with dispatcher:
+        inputs.update({"ids": np.array([3, 0])})
+        step.replay()
+    assert [w.tolist() for w in waits] == [bare(table)[[1, 2]].tolist()]  # before it was written anew
+    assert np.array_equal(out.numpy(), 2 * bare(table)[[3, 0]])
 
 
 def test_a_result_that_was_read_is_read_anew_after_a_replay():

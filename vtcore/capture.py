@@ -199,6 +199,7 @@ def _keep(out: Any, result: Any, memory: Memory) -> None:
         for o, r in zip(out, result, strict=True):
             _keep(o, r, memory)
     elif isinstance(out, Tensor) and memory is HOST:
+        out.storage.ask()  # launches of the replay before may still read it
         bare(out)[...] = bare(result)
     elif isinstance(out, Tensor):
         host = np.empty(out.storage.nbytes, np.uint8)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from vtcore import LLM
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderUnavailableError
-from vtcore.ops import add, mul, rms_norm
+from vtcore.ops import add, embedding, mul, rms_norm
 from vtcore.providers import ProviderOptions, find
 from vtcore.providers.kernels.targets import opencl as target
 from vtcore.providers.opencl import CHOICE, make
@@ -113,3 +114,27 @@ def test_what_cannot_be_written_is_read_where_it_lies(provider):
     host.flags.writeable = False
     with Dispatcher([provider]):
         assert np.array_equal(add(of(host), of(host)).numpy(), 2 * host)
+
+
+@pytest.mark.parametrize("name", ["opencl", "vulkan"])
+def test_a_result_that_no_kernel_can_see_as_a_whole_is_computed_elsewhere(name):
+    provider = find(name)
+    provider.device.limits = replace(provider.device.limits, binding=2000)
+    dispatcher, table = Dispatcher([provider]), np.arange(400, dtype=np.float32).reshape(4, 100)
+    try:
+        with dispatcher:
+            few, many = (embedding(of(table), of(np.full(n, 3, np.int32))).numpy() for n in (5, 6))
+        assert (few == table[3]).all()
+        assert (many == table[3]).all()
+        (declined,) = dispatcher.declines
+        assert (declined.op, dispatcher.ran) == ("embedding", {("embedding", name): 1, ("embedding", "reference"): 1})
+        assert "2,400 bytes; a kernel of this device sees at most 2,000" in declined.reason
+    finally:
+        provider.close()
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
+def test_a_buffer_larger_than_any_is_no_room(provider, shares):
+    provider.device.shares = shares
+    with pytest.raises(OutOfMemoryError, match="more don't fit"):
+        provider.device.alloc(1 << 60)

@@ -65,7 +65,7 @@ class OpenCL(Device):
             if self.shares:  # over pages of the host's, which are zeros that nobody has touched
                 return self._over(HOST.fresh(size), cl.mem_flags.READ_WRITE)
             piece = Piece(cl.Buffer(self.context, cl.mem_flags.READ_WRITE, size))
-        except (cl.MemoryError, cl.RuntimeError, MemoryError) as error:
+        except (cl.Error, MemoryError) as error:
             raise self._full(size, error) from error
         if zero:
             self._zero(piece, size)

@@ -192,3 +192,20 @@ def test_a_buffer_that_a_collected_storage_puts_back_lives_on(device, plus, ther
     device.each(plus, [x, y], [], 8)
     assert (y.numpy() == 2).all()
     assert pooled.buffer.number in device.heap._alive
+
+
+def test_what_is_asked_of_a_closed_device_is_refused_in_words(device, plus, there):
+    (x,) = there(device, np.ones(8, np.float32))
+    held = x.storage.copies[device]
+    device.close()
+    back = np.zeros(32, np.uint8)
+    asked = (
+        lambda: device.upload(held, 0, back),
+        lambda: device.download(held, 0, back),
+        lambda: device.alloc(1 << 13),
+        lambda: device.copy(held, 0, 16, 16),
+        lambda: device.each(plus, [x, x], [], 8),
+    )
+    for ask in asked:
+        with pytest.raises(ProviderError, match="was closed"):
+            ask()

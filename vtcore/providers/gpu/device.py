@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.memory import Memory
+from vtcore.errors import KernelBuildError
+from vtcore.memory import Held, Memory
 from vtcore.provider import Sink
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.quant.blocks import BlockFormat
@@ -46,6 +47,12 @@ class Device(Memory):
         self.launched = 0
         self.constants: dict[str, Tensor] = {}  # tables that kernels read, by name
         self._variants: dict[tuple[int, tuple[str, ...]], Kernel] = {}
+
+    def alloc(self, nbytes: int, zero: bool = False, scratch: bool = False) -> Held:
+        """As every memory. KernelBuildError for a kernel's output that no kernel of this device can see as a whole."""
+        if scratch and nbytes > self.limits.binding:
+            raise KernelBuildError(f"a result has {nbytes:,} bytes; a kernel of this device sees at most {self.limits.binding:,}")
+        return super().alloc(nbytes, zero, scratch)
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
         """A variant with its arguments: the buffers, the values of `kernel.parameters`, and how many groups of work items run.

@@ -44,6 +44,7 @@ class Vulkan(Device):
         self._doomed: deque[tuple[int, Buffer]] = deque()  # since which tick nobody has which buffer
 
     def _make(self, size: int, zero: bool) -> Lease:
+        self.queue.alive()
         try:
             buffer = self.heap.make(size)
         except OutOfMemoryError:
@@ -93,6 +94,7 @@ class Vulkan(Device):
         return last <= self.queue.done or self.queue.ended(last)
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
+        self.queue.alive()
         buffer: Buffer = held.buffer.buffer
         mapped = buffer.mapped
         if mapped is not None and self._free(buffer):
@@ -126,6 +128,7 @@ class Vulkan(Device):
         self.queue.wait()
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
+        self.queue.alive()
         pipe = self.pipelines.pipe(kernel)
         packed = pipe.packed(values)
         shown: tuple[Buffer, ...] = tuple(lease.buffer for lease in buffers)

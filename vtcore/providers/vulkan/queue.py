@@ -57,7 +57,7 @@ class Queue:
         if self._open is not None and self._open.commands >= BATCH:
             self.flush()
         if self._open is None:
-            self._alive()
+            self.alive()
             self._open = Recording(self._idle.pop() if self._idle else self.command(), once=True)
         return self._open
 
@@ -73,7 +73,7 @@ class Queue:
 
     def flush(self, then: Handle = None) -> None:
         """Submit the batch, and `then`, a recorded command buffer."""
-        self._alive()
+        self.alive()
         batch, count = self._open, 0
         if batch is not None:
             batch.end()
@@ -115,10 +115,11 @@ class Queue:
             self.lost = f"vulkan: the device {self.name} was lost while {doing}; what it held is gone: load the model again"
             self._open = None
         if code:
-            self._alive()
+            self.alive()
             raise ProviderError(f"vulkan: {doing} failed on {self.name}: {name_of(code)}")
 
-    def _alive(self) -> None:
+    def alive(self) -> None:
+        """ProviderError once the device was lost or closed: what its buffers held is gone."""
         if self.lost:
             raise ProviderError(self.lost)
 
