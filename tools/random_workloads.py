@@ -85,8 +85,8 @@ def workload(seed: int) -> Workload:
     """One of the many."""
     rng = random.Random(seed)
     options, policy = _options(rng)
-    if options["enable_prefix_caching"] and seed % 2:
-        options |= {"kv_offloading_size": "100KiB", "async_scheduling": False}  # one has no effect with the other
+    if options["enable_prefix_caching"] and seed % 2 and not options["async_scheduling"]:  # one has no effect with the other
+        options["kv_offloading_size"] = "100KiB"
     common = [rng.randrange(VOCABULARY) for _ in range(50)]
     return Workload(rng.choice(MODELS), options, tuple(_job(rng, common, policy == "priority") for _ in range(rng.randint(3, 9))))
 
