@@ -11,6 +11,7 @@ from vtcore.memory import HOST
 from vtcore.ops import add, embedding, rms_norm, write_pages
 from vtcore.providers import ProviderOptions
 from vtcore.providers.opencl import make
+from vtcore.providers.vulkan import STAGED
 from vtcore.tensor import Inputs, bare, empty, of, zeros
 
 DECLINING = """
@@ -66,6 +67,23 @@ def test_a_replay_equals_the_step(name, declined, shares, checkpoints, tmp_path)
     assert any(r.provider == "portable" for r in report.ran if r.op in declined) == any(r.op in declined for r in report.ran)
     copied = {c.op: c.nbytes for c in report.copied if c.way == "opencl->host"}
     assert not any(copied.values()) if shares else all(copied.get(n) for n in declined if n in copied)
+
+
+@pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
+@pytest.mark.parametrize("name", GOLDENS)
+def test_a_replay_equals_the_step_on_vulkan(name, shares, checkpoints, tmp_path, monkeypatch):
+    monkeypatch.setenv(STAGED, "0" if shares else "1")
+    provider, declined, golden = tmp_path / "declining.py", SPLITS[-1], GOLDENS[name]
+    provider.write_text(
+        DECLINING.replace("opencl", "vulkan").replace("    provider.device.shares = {shares}\n", "").format(declined=declined)
+    )
+    tokens, told, _ = answers(checkpoints[name], golden, f"{provider},portable", capture=False)
+    again, replayed, report = answers(checkpoints[name], golden, f"{provider},portable", capture=True)
+    assert tokens == again == [c.tokens[:TOKENS] for c in golden.cases]
+    assert told == replayed
+    copied = {c.op: c.nbytes for c in report.copied if c.way == "vulkan->host"}
+    assert copied
+    assert any(copied.values()) != shares
 
 
 @pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])

@@ -20,7 +20,6 @@ except OSError as error:
 
 vk: Any = vulkan
 lib, ffi = vk.lib, vk.ffi
-WHOLE_SIZE = (1 << 64) - 1  # the package's own constant is too large by one
 LOST = vk.VK_ERROR_DEVICE_LOST
 OUT_OF_MEMORY = (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory, vk.VkErrorTooManyObjects)
 Handle = Any  # of a Vulkan object

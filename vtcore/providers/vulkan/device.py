@@ -11,12 +11,13 @@ from weakref import finalize
 import numpy as np
 
 from vtcore.errors import OutOfMemoryError
-from vtcore.memory import Array, Held
+from vtcore.memory import UNSEEN, Array, Held, references
 from vtcore.providers.gpu.device import Device, Values
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.vulkan.api import Handle, told, vk
 from vtcore.providers.vulkan.heap import Buffer, Heap, Lease
-from vtcore.providers.vulkan.physical import Physical
+from vtcore.providers.vulkan.imports import Imports, possible
+from vtcore.providers.vulkan.physical import HOST_PAGES, Physical
 from vtcore.providers.vulkan.pipelines import Pipelines
 from vtcore.providers.vulkan.queue import Queue
 from vtcore.providers.vulkan.recording import Bound, Recording
@@ -34,9 +35,11 @@ class Vulkan(Device):
     def __init__(self, instance: Handle, physical: Physical, staged: bool) -> None:
         super().__init__()
         self.instance, self.physical = instance, physical
-        self.handle, family = _opened(physical)
+        wanted = not staged and possible(physical)
+        self.handle, family = _opened(physical, [HOST_PAGES] if wanted else [])
         self.queue = Queue(self.handle, family, physical.name)
-        self.heap = Heap(self.handle, physical, mapped=not staged)
+        imports = Imports.of(self.handle, physical) if wanted else None
+        self.heap, self.shares = Heap(self.handle, physical, not staged, imports), imports is not None
         self.limits = physical.limits
         self.capacity = physical.limits.memory or None
         self.pipelines = Pipelines(self.handle, physical.name, physical.limits, physical.bindings)
@@ -50,11 +53,26 @@ class Vulkan(Device):
         except OutOfMemoryError:
             self._trim()
             buffer = self.heap.make(size)
-        if zero:
+        if zero and not self.shares:  # fresh pages of the host's are zeros
             self._fill(buffer, size)
         return self.heap.lease(buffer)
 
+    def view(self, held: Held) -> Array | None:
+        buffer: Buffer = held.buffer.buffer
+        return buffer.mapped if self.shares else None
+
+    def adopt(self, host: Array) -> Held | None:
+        self.queue.alive()
+        buffer = self.heap.adopt(host)
+        return None if buffer is None else Held(self.heap.lease(buffer), 0, {})
+
     def release(self, held: Held) -> None:
+        """Into the pool; not what was adopted, nor what somebody still looks at: that goes when the queue is done with it."""
+        buffer: Buffer = held.buffer.buffer
+        if buffer.adopted or (self.shares and buffer.mapped is not None and references(buffer.mapped) > UNSEEN):
+            self.live -= held.nbytes
+            self.made -= held.nbytes
+            return
         super().release(held._replace(buffer=self.heap.lease(held.buffer.buffer)))
 
     def _trim(self) -> None:
@@ -195,12 +213,12 @@ class Sealed:
         self.queue.flush(self.command)
 
 
-def _opened(physical: Physical) -> tuple[Handle, int]:
+def _opened(physical: Physical, extensions: list[str]) -> tuple[Handle, int]:
     """A logical device, and the family of its queue."""
     families = vk.vkGetPhysicalDeviceQueueFamilyProperties(physical.handle)
     family = next(i for i, q in enumerate(families) if q.queueFlags & vk.VK_QUEUE_COMPUTE_BIT)
     queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, queueCount=1, pQueuePriorities=[1.0])
     features = vk.VkPhysicalDeviceVulkan12Features(timelineSemaphore=1)
-    wanted = vk.VkDeviceCreateInfo(pNext=features, queueCreateInfoCount=1, pQueueCreateInfos=[queue])
+    wanted = vk.VkDeviceCreateInfo(pNext=features, queueCreateInfoCount=1, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions)
     with told(f"opening {physical.name}"):
         return vk.vkCreateDevice(physical.handle, wanted, None), family

@@ -11,10 +11,10 @@ import numpy as np
 from vtcore.errors import OutOfMemoryError, ProviderError
 from vtcore.memory import Array
 from vtcore.providers.vulkan.api import OUT_OF_MEMORY, Handle, ffi, lib, told, vk
+from vtcore.providers.vulkan.imports import KIND, MAPPED, Imports, own
 from vtcore.providers.vulkan.physical import Physical
 
 LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
-MAPPED = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 CACHED = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
 USAGE = vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 SMALL = 1 << 20  # bytes from which a buffer has memory of its own: drivers allow a few thousand pieces of it
@@ -31,10 +31,12 @@ class Slab:
 class Buffer:
     """A Vulkan buffer over a part of a slab."""
 
-    __slots__ = ("busy", "handle", "leases", "mapped", "number", "sealed", "sets", "size", "slab")
+    __slots__ = ("adopted", "begin", "busy", "handle", "leases", "mapped", "number", "sealed", "sets", "size", "slab")
 
-    def __init__(self, number: int, handle: Handle, size: int, slab: Slab, mapped: Array | None) -> None:
+    def __init__(self, number: int, handle: Handle, size: int, slab: Slab, mapped: Array | None, begin: int = 0) -> None:
         self.number, self.handle, self.size, self.slab, self.mapped = number, handle, size, slab, mapped
+        self.begin = begin  # where its bytes begin in what Vulkan calls a buffer
+        self.adopted = False  # they are a host array's
         self.busy = self.leases = 0  # busy: the tick at whose end the last command that uses it is done
         self.sealed = False  # a recorded step uses it
         self.sets: list[Any] = []  # keys of descriptor sets that show it
@@ -57,10 +59,11 @@ class Lease:
 
 
 class Heap:
-    """Makes buffers of one type of memory, and gives back those that were dropped."""
+    """Makes buffers of one type of memory, and gives back those that were dropped. With `imports` they are the host's own bytes."""
 
-    def __init__(self, device: Handle, physical: Physical, mapped: bool) -> None:
-        self.device, self.name = device, physical.name
+    def __init__(self, device: Handle, physical: Physical, mapped: bool, imports: Imports | None = None) -> None:
+        self.device, self.name, self.imports = device, physical.name, imports
+        self.offsets, self.most = physical.offsets, physical.allocations // 2
         self.kinds = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
         self.changes: deque[tuple[Buffer, int]] = deque()  # of the number of a buffer's leases
         self.taken = 0
@@ -82,7 +85,7 @@ class Heap:
             probe = self._buffer(256)
             bits = vk.vkGetBufferMemoryRequirements(self.device, probe).memoryTypeBits
             vk.vkDestroyBuffer(self.device, probe, None)
-        return int(bits)
+        return int(bits) & (self.imports.types if self.imports else -1)
 
     def _kind(self, wishes: tuple[int, ...]) -> int:
         for wish in wishes:
@@ -102,14 +105,41 @@ class Heap:
                 vk.vkDestroyBuffer(self.device, handle, None)
                 raise
             vk.vkBindBufferMemory(self.device, handle, slab.memory, begin)
-        except OUT_OF_MEMORY as error:
+        except (*OUT_OF_MEMORY, MemoryError) as error:
             raise OutOfMemoryError(
                 f"vulkan: {size:,} bytes more don't fit: {self.taken:,} of {self.size:,} bytes are taken on {self.name} "
                 f"({type(error).__name__})"
             ) from error
         slab.users += 1
-        mapped = None if slab.mapped is None else slab.mapped[begin : begin + size]
-        buffer = Buffer(next(self._numbers), handle, size, slab, mapped)
+        return self._known(Buffer(next(self._numbers), handle, size, slab, None if slab.mapped is None else own(slab.mapped, begin, size)))
+
+    def adopt(self, host: Array) -> Buffer | None:
+        """A buffer that is a host array's own bytes, with the rest of their pages; None where the driver doesn't take them."""
+        if not self.imports or not host.nbytes or len(self._slabs) >= self.most:
+            return None
+        begin = host.ctypes.data % self.imports.alignment
+        size = self.imports.whole(begin + host.nbytes)
+        return None if begin % self.offsets else self._adopted(self.imports, host, begin, size)
+
+    def _adopted(self, imports: Imports, host: Array, begin: int, size: int) -> Buffer | None:
+        handle = self._buffer(size)
+        try:
+            fits = vk.vkGetBufferMemoryRequirements(self.device, handle).size <= size
+            memory = imports.memory(host.ctypes.data - begin, size, self.kind) if fits else None
+        except (vk.VkError, vk.VkException):
+            memory = None
+        if memory is None:
+            vk.vkDestroyBuffer(self.device, handle, None)
+            return None
+        vk.vkBindBufferMemory(self.device, handle, memory, 0)
+        slab = Slab(memory, 0, host)
+        slab.users = 1
+        self._slabs.add(slab)
+        buffer = Buffer(next(self._numbers), handle, host.nbytes, slab, host, begin)
+        buffer.adopted = True
+        return self._known(buffer)
+
+    def _known(self, buffer: Buffer) -> Buffer:
         self._alive[buffer.number] = buffer
         return buffer
 
@@ -127,7 +157,8 @@ class Heap:
         return [b for b in dict.fromkeys(changed) if not b.leases]
 
     def _buffer(self, size: int) -> Handle:
-        return vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(size=size, usage=USAGE), None)
+        host = vk.VkExternalMemoryBufferCreateInfo(handleTypes=KIND) if self.imports else None
+        return vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(pNext=host, size=size, usage=USAGE), None)
 
     def _place(self, handle: Handle, kind: int) -> tuple[Slab, int]:
         needs = vk.vkGetBufferMemoryRequirements(self.device, handle)
@@ -142,14 +173,20 @@ class Heap:
         return slab, begin
 
     def _slab(self, size: int, kind: int) -> Slab:
-        memory = vk.vkAllocateMemory(self.device, vk.VkMemoryAllocateInfo(allocationSize=size, memoryTypeIndex=kind), None)
-        mapped = None
-        if self.kinds.memoryTypes[kind].propertyFlags & MAPPED == MAPPED:
-            mapped = np.frombuffer(vk.vkMapMemory(self.device, memory, 0, size, 0), np.uint8)
-        slab = Slab(memory, size, mapped)
+        slab = Slab(*(self._apart(size, kind) if self.imports is None else self._imported(self.imports, size, kind)))
         self._slabs.add(slab)
-        self.taken += size
+        self.taken += slab.size
         return slab
+
+    def _apart(self, size: int, kind: int) -> tuple[Handle, int, Array | None]:
+        memory = vk.vkAllocateMemory(self.device, vk.VkMemoryAllocateInfo(allocationSize=size, memoryTypeIndex=kind), None)
+        seen = self.kinds.memoryTypes[kind].propertyFlags & MAPPED == MAPPED
+        return memory, size, np.frombuffer(vk.vkMapMemory(self.device, memory, 0, size, 0), np.uint8) if seen else None
+
+    @staticmethod
+    def _imported(imports: Imports, size: int, kind: int) -> tuple[Handle, int, Array]:
+        host = imports.fresh(size)
+        return imports.memory(host.ctypes.data, host.nbytes, kind), host.nbytes, host
 
     def free(self, buffer: Buffer) -> None:
         """Give back a buffer that nothing uses, and its slab with the last one in it."""

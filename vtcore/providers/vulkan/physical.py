@@ -10,6 +10,7 @@ from vtcore.providers.gpu.device import Limits
 from vtcore.providers.vulkan.api import Handle, ffi, lib, vk
 
 CHOICE = "VTCORE_VULKAN_DEVICE"  # a part of a device's name
+HOST_PAGES = vk.VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME
 OLDEST = (1, 2)  # timeline semaphores
 SUBGROUP_OPERATIONS = vk.VK_SUBGROUP_FEATURE_BASIC_BIT | vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
 KINDS = {
@@ -31,6 +32,9 @@ class Physical:
     driver: str
     limits: Limits
     bindings: int  # buffers that a kernel may see
+    pages: int = 0  # what the host's bytes begin and end at that it takes for memory; 0: it takes none
+    offsets: int = 256  # what a place within a buffer is a multiple of that a kernel sees
+    allocations: int = 4096  # pieces of memory that there may be
 
     @property
     def shares(self) -> bool:
@@ -76,7 +80,19 @@ def described(handle: Handle) -> Physical:
         subgroups=0 if version < OLDEST else _subgroups(handle),
     )
     kind = KINDS.get(seen.deviceType, "other")
-    return Physical(handle, seen.deviceName, kind, version, driver, limits, most.maxPerStageDescriptorStorageBuffers)
+    pages = 0 if version < OLDEST else _pages(handle)
+    return Physical(
+        handle,
+        seen.deviceName,
+        kind,
+        version,
+        driver,
+        limits,
+        most.maxPerStageDescriptorStorageBuffers,
+        pages,
+        most.minStorageBufferOffsetAlignment,
+        most.maxMemoryAllocationCount,
+    )
 
 
 def choose(found: list[Physical], wanted: str) -> Physical:
@@ -119,3 +135,11 @@ def _more(handle: Handle, type_: str, number: int) -> Any:
     about.sType, whole.sType, whole.pNext = number, vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, about
     lib.vkGetPhysicalDeviceProperties2(handle, whole)
     return about
+
+
+def _pages(handle: Handle) -> int:
+    """What the host's memory must begin and end at, so that the device takes it for its own; 0 where it takes none."""
+    if all(e.extensionName != HOST_PAGES for e in vk.vkEnumerateDeviceExtensionProperties(handle, None)):
+        return 0
+    kind = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT
+    return int(_more(handle, "VkPhysicalDeviceExternalMemoryHostPropertiesEXT", kind).minImportedHostPointerAlignment)

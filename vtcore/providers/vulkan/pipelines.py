@@ -13,12 +13,13 @@ from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
 from vtcore.providers.kernels.targets.common import reduces
 from vtcore.providers.vulkan import spirv
-from vtcore.providers.vulkan.api import WHOLE_SIZE, Handle, ffi, lib, told, vk
+from vtcore.providers.vulkan.api import Handle, ffi, lib, told, vk
 from vtcore.signature import evaluate
 
 FORMATS = {"u32": "I", "i32": "i", "f32": "f"}
 STORAGE = vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER
 STAGE = vk.VK_SHADER_STAGE_COMPUTE_BIT
+WORD = 4  # bytes: kernels read by words
 SETS, DESCRIPTORS = 256, 2048  # of a pool
 Key = tuple[int, ...]
 
@@ -138,7 +139,8 @@ class Pipelines:
         shown = ffi.new("VkDescriptorBufferInfo[]", len(buffers))
         writes = ffi.new("VkWriteDescriptorSet[]", len(buffers))
         for i, (b, info, write) in enumerate(zip(buffers, shown, writes, strict=True)):
-            info.buffer, info.range = b.handle, WHOLE_SIZE if b.size <= self.limits.binding else self.limits.binding
+            info.buffer, info.offset = b.handle, b.begin
+            info.range = min(-(-b.size // WORD) * WORD, self.limits.binding)
             write.sType, write.dstSet, write.dstBinding = vk.VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, descriptor_set, i
             write.descriptorCount, write.descriptorType, write.pBufferInfo = 1, STORAGE, shown + i
         lib.vkUpdateDescriptorSets(self.device, len(buffers), writes, 0, ffi.NULL)

@@ -66,17 +66,18 @@ class Recording:
     def fill(self, buffer: Any, size: int) -> None:
         """Zeros."""
         self._order((), (buffer.number,))
-        lib.vkCmdFillBuffer(self.command, buffer.handle, 0, size, 0)
+        lib.vkCmdFillBuffer(self.command, buffer.handle, buffer.begin, size, 0)
 
     def update(self, buffer: Any, offset: int, data: Any) -> None:
         """Bytes that travel with the commands: at most 65,536, offset and size multiples of 4."""
         self._order((), (buffer.number,))
-        lib.vkCmdUpdateBuffer(self.command, buffer.handle, offset, data.nbytes, ffi.from_buffer(data))
+        lib.vkCmdUpdateBuffer(self.command, buffer.handle, buffer.begin + offset, data.nbytes, ffi.from_buffer(data))
 
     def copy(self, source: Any, begin: int, target: Any, to: int, size: int) -> None:
         """Bytes from one buffer to another, or within one."""
         self._order((source.number,), (target.number,))
-        lib.vkCmdCopyBuffer(self.command, source.handle, target.handle, 1, ffi.new("VkBufferCopy*", (begin, to, size)))
+        part = ffi.new("VkBufferCopy*", (source.begin + begin, target.begin + to, size))
+        lib.vkCmdCopyBuffer(self.command, source.handle, target.handle, 1, part)
 
     def end(self) -> None:
         """What comes next, here or on the host, sees all of it."""
