@@ -35,7 +35,8 @@ class Capture:
         self.pools: dict[Memory, Pool] = {m: {} for m in {p.memory for p in dispatcher.providers} | {HOST}}
         self.parts: list[Callable[[], None]] = []
         self.held: dict[int, Storage] = {}  # those that the step reads or writes and doesn't make, or that cross between memories
-        self._changing: dict[tuple[int, int], tuple[Storage, Memory]] = {}  # caches and inputs, with where launches see them
+        # caches and inputs, where launches see them, and the op of the first:
+        self._changing: dict[tuple[int, int], tuple[Storage, Memory, str]] = {}
         self._made: set[int] = set()  # of the held ones, what functions that are called again gave
         self._results: dict[int, tuple[ref[Storage], Memory]] = {}
         self._launches: list[tuple[Provider, Launch]] = []
@@ -50,8 +51,9 @@ class Capture:
 
     def replay(self) -> None:
         """Run the step again. The caller has written its inputs."""
-        for storage, memory in self._changing.values():
+        for storage, memory, op in self._changing.values():
             if len(storage.copies) > 1 and not storage.valid[memory].all():
+                self.dispatcher.op_name = op
                 storage.at(memory, None, self.dispatcher.moved)
         for part in self.parts:
             part()
@@ -116,7 +118,7 @@ class Capture:
             else:
                 self.held[id(storage)] = storage
                 if storage.rows > 1 or (self.inputs is not None and storage is self.inputs.whole.storage):
-                    self._changing[id(storage), id(provider.memory)] = storage, provider.memory
+                    self._changing.setdefault((id(storage), id(provider.memory)), (storage, provider.memory, self.dispatcher.op_name))
 
     def _own(self, storage: Storage) -> bool:
         """Whether the step itself made it."""
@@ -155,7 +157,7 @@ class Capture:
         for tensor in _tensors([out]):
             tensor.storage.wrote(memory)
         for name in op.writes:
-            for storage, elsewhere in self._changing.values():
+            for storage, elsewhere, _ in self._changing.values():
                 if elsewhere is not memory and call[name] is not None and storage is call[name].storage:
                     storage.at(elsewhere, touched.get(name), dispatcher.moved)
 

@@ -22,7 +22,7 @@ from vtcore.provider import Decline, Provider
 from vtcore.providers.null import Null
 from vtcore.report import Report
 from vtcore.storage import Storage
-from vtcore.tensor import Tensor, of
+from vtcore.tensor import Inputs, Tensor
 
 REFERENCE = "reference"
 PAGE = 16
@@ -86,7 +86,7 @@ class Placement:
             source = next(iter(places))
             way = op.name, f"{source.name}->{memory.name}"
             self.copies[way] += 1
-            self.bytes[way] += 0 if source.shares or memory.shares else tensor.nbytes
+            self.bytes[way] += 0 if source.shares or memory.shares else tensor.nbytes if cached else max(storage.nbytes, tensor.nbytes)
             places.add(memory)
 
     def _where(self, op: Op, call: Call) -> tuple[str, Memory]:
@@ -99,11 +99,17 @@ class Placement:
 
 
 def _batch(cache: Cache, tokens: int) -> Batch:
-    """One request of T tokens; of the numbers only their shapes matter."""
-    each = _zeros(tokens)
-    groups = {n: Group(_zeros(1, 1 if isinstance(s, State) else 1 + tokens // PAGE), each) for n, s in cache.groups.items()}
-    return Batch(each, each, _zeros(2), _zeros(1), each, _zeros(1), groups)
+    """One request of T tokens; of the numbers, which go up together as those of a step do, only their shapes matter."""
+    shapes = {"tokens": tokens, "positions": tokens, "starts": 2, "lengths": 1, "rows": 1, "prompts": 1}
+    arrays = {name: np.zeros(n, np.int32) for name, n in shapes.items()}
+    for name, rule in cache.groups.items():
+        arrays[f"{name} table"] = np.zeros((1, 1 if isinstance(rule, State) else _power(1 + tokens // PAGE)), np.int32)
+        arrays[f"{name} slots"] = np.zeros(tokens, np.int32)
+    t = Inputs(arrays).tensors
+    groups = {name: Group(t[f"{name} table"], t[f"{name} slots"]) for name in cache.groups}
+    return Batch(t["tokens"], t["positions"], t["starts"], t["lengths"], t["positions"], t["rows"], groups)
 
 
-def _zeros(*shape: int) -> Tensor:
-    return of(np.zeros(shape, np.int32))
+def _power(n: int) -> int:
+    """A power of two, as tables are filled up to."""
+    return 1 << (n - 1).bit_length()

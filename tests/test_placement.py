@@ -1,0 +1,46 @@
+"""What `vtcore explain` says of a chain is what its report says after a run."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from vtcore import LLM, SamplingParams
+from vtcore.conformance.golden import goldens
+from vtcore.placement import Placement
+from vtcore.providers import find
+
+LLAMA = next(g for g in goldens() if g.name == "llama")
+ONE = SamplingParams(temperature=0, max_tokens=1)
+SAMPLING = "argmax"  # no part of a forward
+
+
+@pytest.mark.parametrize("declined", [(), ("rms_norm",), ("silu_mul", "rotate", "rope_angles")], ids=" ".join)
+@pytest.mark.parametrize("capture", [True, False], ids=["recorded", "op by op"])
+def test_a_forward_runs_and_copies_what_was_predicted(declined, capture, tmp_path, monkeypatch):
+    provider = find("opencl")
+    provider.device.shares = False
+    for name in declined:
+        del provider.kernels[name]
+    monkeypatch.setattr("vtcore.assembly.find_providers", lambda options: [provider])
+    path = LLAMA.write_safetensors(tmp_path)
+    with LLM(path, capture=capture, max_model_len=128, block_size=16, enable_prefix_caching=False) as llm:
+        placement = Placement([provider])
+        predicted, ran = [], []
+        for _ in range(3):
+            placement.forward(llm.model, 16)
+            predicted.append(counted(placement))
+            llm.generate([list(range(1, 17))], ONE)
+            ran.append(counted(llm._dispatcher))
+    assert added(predicted) == added(ran)
+
+
+def counted(counts):
+    """Runs, declines, copies and bytes so far."""
+    declines = Counter({(d.op, d.reason): n for d, n in counts.declines.items()})
+    return [Counter({k: n for k, n in c.items() if k[0] != SAMPLING}) for c in (counts.ran, declines, counts.copies, counts.bytes)]
+
+
+def added(seen):
+    """What each forward but the first, which brings weights, has added."""
+    return [[b - a for a, b in zip(*pair, strict=True)] for pair in pairwise(seen)]
