@@ -76,7 +76,7 @@ def registers(provider: Provider) -> Part:
     """Registers and spills on the device's own architecture."""
     architecture: str = provider.memory.__dict__["architecture"]
     found = list(check_nvrtc.taken(check_nvrtc.chosen(architecture, everything=True), architecture))
-    spilled = [use.kernel for use in found if use.spilled > check_nvrtc.SMALL]
+    spilled = [use.kernel for use in found if use.spilled]
     return {"architecture": architecture, "kernels": len(found), "most": max(use.registers for use in found), "wrong": spilled}
 
 

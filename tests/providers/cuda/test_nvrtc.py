@@ -22,16 +22,16 @@ extern "C" __global__ void __launch_bounds__(1024) many(float* y, int n) {
 
 
 @pytest.mark.parametrize("architecture", [*check_nvrtc.FULLY, *check_nvrtc.PARTLY])
-def test_no_kernel_spills_more_than_a_few_bytes(architecture):
+def test_no_kernel_spills(architecture):
     found = list(check_nvrtc.taken(check_nvrtc.chosen(architecture), architecture))
     assert len(found) > 20
-    assert [use for use in found if use.spilled > check_nvrtc.SMALL] == []
+    assert [use for use in found if use.spilled] == []
 
 
 def test_what_spills_is_seen():
     (use,) = nvrtc.uses(SPILLING, "sm_75")
     assert use.kernel == "many"
-    assert use.spilled > check_nvrtc.SMALL
+    assert use.spilled > 0
 
 
 def test_what_it_refuses_is_shown():

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from vtcore.errors import ProviderError
 from vtcore.op import REGISTRY
 from vtcore.providers.kernels import lint
 from vtcore.providers.kernels.declare import Kernel, Scalar, Shared, buffers
+from vtcore.providers.kernels.targets import cuda
 from vtcore.simt.used import used
 
 
@@ -62,6 +65,18 @@ def test_helpers_know_no_buffers(helper):
 )
 def test_what_is_right_passes(body):
     lint.check(kernel(body))
+
+
+@pytest.mark.parametrize("resident", [-64, 32, 100, 2048])
+def test_a_processor_holds_whole_groups(resident):
+    with pytest.raises(ProviderError, match=f"resident={resident} is no whole number of groups of 64 work items, 1024 work items at most"):
+        lint.check(replace(kernel("ST_y(INDEX, 1.0f);"), resident=resident))
+
+
+@pytest.mark.parametrize(("resident", "bounds"), [(0, "(WG)"), (1024, "(WG, 16)")])
+def test_cuda_is_told_how_many_groups_a_processor_holds(resident, bounds):
+    text = cuda.source(replace(kernel("ST_y(INDEX, 1.0f);"), resident=resident))
+    assert f"__launch_bounds__{bounds} vt_try(" in text
 
 
 def test_every_kernel_that_there_is_passes():

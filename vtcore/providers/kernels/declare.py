@@ -62,6 +62,7 @@ class Kernel:
     shared: tuple[Shared, ...] = ()
     constants: tuple[tuple[str, int], ...] = ()
     group: int = 64  # work items of a group
+    resident: int = 0  # work items that CUDA's compiler fits on a processor at least; 0: as many as it likes
     where: str = field(default="", compare=False)
 
     def of(self, *dtypes: str) -> Kernel:
@@ -127,8 +128,12 @@ def kernel(
     shared: Sequence[tuple[str, str, str]] = (),
     constants: dict[str, int] | None = None,
     group: int = 64,
+    resident: int = 0,
 ) -> Kernel:
     """Declare a kernel. `scalars` are names, u32 where nothing else is said: "n row eps:f32". Its name gets the prefix `vt_`.
+
+    `resident` is for a kernel that would spill: left alone, ptxas gives up registers so that a processor holds more work items, and keeps
+    values in memory for that. Asked for 1024, it has up to 64 registers for each, for 512 up to 128, on every architecture.
 
     Raises ProviderError where the declaration or the body breaks the dialect's rules, with the rule and the line."""
     parts = [word.partition(":") for word in scalars.split()]
@@ -141,6 +146,7 @@ def kernel(
         tuple(Shared(*s) for s in shared),
         tuple((constants or {}).items()),
         group,
+        resident,
     )
     lint.check(made)
     if KERNELS.setdefault(made.name, made) is not made:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vtcore.providers.kernels.declare import Kernel
 
 WORD = re.compile(r"[A-Za-z_]\w*")
+MOST = 1024  # work items that a processor of every CUDA architecture holds
 RESERVED = frozenset(
     (
         "sample",
@@ -131,7 +132,13 @@ def _whole(kernel: Kernel) -> str | None:
     body, helpers = (re.sub(r"//[^\n]*", "", text) for text in (kernel.body, kernel.helpers))
     if word := BUFFERS.search(helpers):
         return f"a helper uses {word[0]}: helpers take values and give values, and know no buffer, work item or barrier"
-    return missed(body) or _conditions(kernel, body)
+    return missed(body) or _conditions(kernel, body) or _resident(kernel)
+
+
+def _resident(kernel: Kernel) -> str | None:
+    if 0 <= kernel.resident <= MOST and kernel.resident % kernel.group == 0:
+        return None
+    return f"resident={kernel.resident} is no whole number of groups of {kernel.group} work items, {MOST} work items at most"
 
 
 def _conditions(kernel: Kernel, body: str) -> str | None:

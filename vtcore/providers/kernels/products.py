@@ -30,6 +30,7 @@ class Weight(NamedTuple):
     next: str
     grid: bool = False
     helpers: str = ""
+    resident: int = 0  # as `kernel` takes it, for one row
 
 
 def _dense() -> Weight:
@@ -37,7 +38,7 @@ def _dense() -> Weight:
     whole = " ".join(f"v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
     last = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
     terms = f"if (column + {STEP}u <= k) {{ {whole} }}\nelse {{ {last} }}"
-    return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u")
+    return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u", resident=1024)
 
 
 def _of_blocks(form: Format) -> Weight:
@@ -152,4 +153,5 @@ def product_kernel(weight: Weight, rows: int) -> Kernel:
         shared=(("tile", "f32", f"{max(rows * pitch, rows * OUTPUTS * GROUP)}u"),),
         constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": span, "PITCH": pitch, "TERMS": TERMS},
         group=GROUP,
+        resident=weight.resident if alone else 0,
     )

@@ -103,6 +103,11 @@ def steps(state: Tensor) -> list[int]:
     return [slot, *(heads or [0]), row, column]
 
 
+def resident(each: int) -> int:
+    """How many work items of a walk, which hold so many numbers each, a processor takes at least: none of them must go to memory."""
+    return 512 if each < 32 else 384
+
+
 def too_deep(name: str, depth: int, kernels: Mapping[int, Kernel]) -> str | None:
     """Why no kernel holds so many numbers of a column, or None."""
     most = max(kernels) * PARTS

@@ -77,6 +77,7 @@ PAGED_BY_NAME = kernel(
     helpers=BENT,
     shared=SHARED,
     constants=CONSTANTS,
+    resident=512,
 )
 ATTENTION = kernel(
     "attention",

@@ -58,6 +58,7 @@ COMPRESSED_ATTENTION = kernel(
     ),
     shared=SHARED,
     constants=CONSTANTS,
+    resident=1024,
 )
 # A token's score in a channel, and its value, by number: of the window before first, where there are two series.
 COMPRESS = kernel(
@@ -98,6 +99,7 @@ COMPRESS = kernel(
         if (run + LANE < width) ST_y(t * width + c, closes ? v : 0.0f);
     }
 """,
+    resident=1024,
 )
 
 

@@ -122,6 +122,7 @@ def _delta(each: int) -> Kernel:
         shared=(("olds", "f32", "WG"), ("sums", "f32", "WG")),
         constants={"PARTS": walks.PARTS, "COLUMNS": walks.COLUMNS, "EACH": each},
         group=walks.GROUP,
+        resident=walks.resident(each),
     )
 
 

@@ -67,6 +67,7 @@ def _kernel(name: str, each: int, reads: str, scalars: str, before: str, token: 
         shared=(("sums", "f32", "WG * 2u"),),
         constants={"PARTS": walks.PARTS, "COLUMNS": walks.COLUMNS, "EACH": each},
         group=walks.GROUP,
+        resident=walks.resident(each),
     )
 
 

@@ -53,7 +53,7 @@ def source(kernel: Kernel) -> str:
     arguments += [f"const {common.SCALAR_TYPES[s.dtype]} {s.name}" for s in kernel.parameters]
     head = common.constants(kernel) + HEAD + common.prelude(kernel, access) + _reductions(kernel) + access + kernel.helpers
     body = common.shared(kernel, "__shared__") + BEGIN + kernel.body
-    return f'{head}\nextern "C" __global__ void __launch_bounds__(WG) {kernel.name}({", ".join(arguments)}) {{\n{body}}}\n'
+    return f'{head}\nextern "C" __global__ void {_bounds(kernel)} {kernel.name}({", ".join(arguments)}) {{\n{body}}}\n'
 
 
 def _reductions(kernel: Kernel) -> str:
@@ -61,3 +61,8 @@ def _reductions(kernel: Kernel) -> str:
         return ""
     takes, passed = "float* vt_red, uint lane, ", "vt_red, LANE, "
     return reductions.tree(takes, passed) if kernel.group % WARP else reductions.by_subgroups(WARPS, takes, passed)
+
+
+def _bounds(kernel: Kernel) -> str:
+    """How large a group is, and how many a processor holds at least, where the kernel says that: it bounds registers both ways."""
+    return f"__launch_bounds__(WG, {kernel.resident // kernel.group})" if kernel.resident else "__launch_bounds__(WG)"
