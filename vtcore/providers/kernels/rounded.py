@@ -12,6 +12,7 @@ from vtcore.providers.kernels.products import CHOICE, GROUP, LANES, OUTPUTS, PLA
 BLOCK = 32  # activations that share a scale
 SPAN = LANES * BLOCK
 PITCH = SPAN + LANES
+TIGHT = ("mxfp4",)  # formats whose kernel of one row spills, unless a processor is asked for few work items
 FACTS = 3  # of a rounded block: its scale, the sum of its first 16 codes, of its last 16
 
 ROUND = kernel(
@@ -91,6 +92,7 @@ def rounded_kernel(form: Format, rows: int) -> Kernel:
         shared=(("tile", "f32", f"{rows * PITCH}u"), ("blocks", "f32", f"{rows * OUTPUTS * GROUP}u")),
         constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": SPAN, "PITCH": PITCH, "TERMS": BLOCK},
         group=GROUP,
+        resident=1024 if alone and form.fmt.name.lower() in TIGHT else 0,
     )
 
 
