@@ -194,3 +194,17 @@ def test_empty_results_need_no_launch():
         assert rms_norm(of(np.zeros((0, 8), np.float32)), None, 1e-6).numpy().shape == (0, 8)
     assert provider.device.live == 0
     assert empty(provider.device, (0, 8)).shape == (0, 8)
+
+
+def test_what_a_recorded_step_took_goes_with_it():
+    provider, dispatcher = recorded(())
+    x = of(np.ones((4, 64), np.float32))
+    with dispatcher:
+        add(x, x)
+        before = provider.device.made
+        with Capture(dispatcher) as step:
+            add(add(x, x), x)
+        assert step.nbytes
+        assert provider.device.made > before
+        del step
+        assert provider.device.made == before

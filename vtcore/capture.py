@@ -49,6 +49,10 @@ class Capture:
         """What its temporaries take, without results that are still in use."""
         return sum(size * len(buffers) for pool in self.pools.values() for size, buffers in pool.items())
 
+    def __del__(self) -> None:
+        for memory, pool in self.pools.items():  # its temporaries go with it
+            memory.made -= sum(size * len(buffers) for size, buffers in pool.items())
+
     def replay(self) -> None:
         """Run the step again. The caller has written its inputs."""
         for storage, memory, op in self._changing.values():

@@ -7,15 +7,16 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from vtcore import LLM
 from vtcore.dispatch import Dispatcher
-from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderUnavailableError
+from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.ops import add, embedding, mul, rms_norm
 from vtcore.providers import ProviderOptions, find
 from vtcore.providers.kernels.targets import opencl as target
-from vtcore.providers.opencl import CHOICE, make
+from vtcore.providers.opencl import CHOICE, devices, make
 from vtcore.tensor import of
 
 FINDS = """
@@ -138,3 +139,26 @@ def test_a_buffer_larger_than_any_is_no_room(provider, shares):
     provider.device.shares = shares
     with pytest.raises(OutOfMemoryError, match="more don't fit"):
         provider.device.alloc(1 << 60)
+
+
+def test_one_broken_driver_does_not_hide_the_others(monkeypatch):
+    class Broken:
+        name = "Broken"
+
+        def get_devices(self):
+            raise cl.LogicError("get_devices", -30)
+
+    there = cl.get_platforms()
+    monkeypatch.setattr(cl, "get_platforms", lambda: [Broken(), *there])
+    assert devices()
+    monkeypatch.setattr(cl, "get_platforms", lambda: [Broken()])
+    with pytest.raises(ProviderUnavailableError, match="the drivers show no device; Broken: "):
+        devices()
+
+
+def test_a_copy_that_the_driver_refuses_is_told_in_words(provider):
+    held = provider.device.alloc(64)
+    with pytest.raises(ProviderError, match="opencl: an upload failed on "):
+        provider.device.upload(held, 1 << 20, np.zeros(64, np.uint8))
+    with pytest.raises(ProviderError, match="opencl: a download failed on "):
+        provider.device.download(held, 1 << 20, np.zeros(64, np.uint8))

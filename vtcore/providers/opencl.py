@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,17 +102,22 @@ class OpenCL(Device):
         if small:
             host = host.copy()
             self._kept.append(host)
-        cl.enqueue_copy(self.queue, held.buffer.handle, host, dst_offset=offset, is_blocking=not small)
+        with self._told("an upload"):
+            cl.enqueue_copy(self.queue, held.buffer.handle, host, dst_offset=offset, is_blocking=not small)
 
     def download(self, held: Held, offset: int, host: Array) -> None:
-        cl.enqueue_copy(self.queue, host, held.buffer.handle, src_offset=offset)
+        with self._told("a download"):
+            cl.enqueue_copy(self.queue, host, held.buffer.handle, src_offset=offset)
         self._kept.clear()
 
     def copy(self, held: Held, source: int, target: int, nbytes: int) -> None:
-        cl.enqueue_copy(self.queue, held.buffer.handle, held.buffer.handle, byte_count=nbytes, src_offset=source, dst_offset=target)
+        handle = held.buffer.handle
+        with self._told("a copy"):
+            cl.enqueue_copy(self.queue, handle, handle, byte_count=nbytes, src_offset=source, dst_offset=target)
 
     def synchronize(self) -> None:
-        self.queue.finish()
+        with self._told("waiting"):
+            self.queue.finish()
         self._kept.clear()
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Any:
@@ -153,6 +158,16 @@ class OpenCL(Device):
         except cl.Error as error:
             raise ProviderError(f"opencl: {self.queue.device.name} takes no more work: {error}") from error
 
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """A driver's error in words."""
+        try:
+            yield
+        except cl.MemoryError as error:
+            raise self._full(0, error) from error
+        except cl.Error as error:
+            raise ProviderError(f"opencl: {what} failed on {self.queue.device.name}: {error}") from error
+
     def _full(self, size: int, error: Exception) -> OutOfMemoryError:
         more = f"{size:,} bytes more don't fit" if size else "a launch finds no room"
         return OutOfMemoryError(f"opencl: {more}: {self.made:,} of {self.limits.memory:,} bytes are taken ({error})")
@@ -182,14 +197,20 @@ def standard(device: Any) -> list[str]:
 
 def devices() -> list[Any]:
     """All that the drivers show, graphics processors first. Raises ProviderUnavailableError where there is none."""
+    found, failed = list[Any](), list[str]()
     try:
-        found = [d for p in cl.get_platforms() for d in p.get_devices()]
+        platforms = cl.get_platforms()
     except cl.Error as error:
         raise ProviderUnavailableError(
             f"opencl: no driver is installed ({error}); on Debian, pocl-opencl-icd runs on the processor"
         ) from error
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except cl.Error as error:  # one broken driver doesn't hide the others
+            failed.append(f"; {platform.name}: {error}")
     if not found:
-        raise ProviderUnavailableError("opencl: the drivers show no device")
+        raise ProviderUnavailableError(f"opencl: the drivers show no device{''.join(failed)}")
     return sorted(found, key=lambda d: d.type != cl.device_type.GPU)
 
 
