@@ -86,6 +86,10 @@ class Memory:
         """A piece's bytes as the host sees them once `synchronize` has returned; None where only copies come to the host."""
         return None
 
+    def place(self, held: Held) -> Any:
+        """What is the same object for two pieces of the same bytes, one given back and the other given out after it."""
+        return held.buffer
+
     def adopt(self, host: Array) -> Held | None:
         """A host array's own bytes as a piece of this memory; None where that can't be. It goes back to no pool."""
         return None

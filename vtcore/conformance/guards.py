@@ -79,9 +79,10 @@ class Outputs:
 
     def _again(self, held: Held) -> None:
         """A kernel's own temporaries go back to the pool while it runs: their bands are looked at before somebody else has the piece."""
-        before = [(h, n) for h, n in self._far if h.buffer is held.buffer]
+        place = self.memory.place(held)
+        before = [(h, n) for h, n in self._far if self.memory.place(h) is place]
         self._kept = self._kept and all(self._band(h, n) for h, n in before)
-        self._far = [(h, n) for h, n in self._far if h.buffer is not held.buffer]
+        self._far = [(h, n) for h, n in self._far if self.memory.place(h) is not place]
 
     def _band(self, held: Held, nbytes: int) -> bool:
         band = np.zeros(BAND, np.uint8)

@@ -50,7 +50,7 @@ class OpenCL(Device):
         self._kept: list[Any] = []  # what the queue may still read
         self.shares = shares(device)
         rounds = device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-        self._options = ["-cl-fp32-correctly-rounded-divide-sqrt"] if rounds else []
+        self.options = ["-cl-fp32-correctly-rounded-divide-sqrt"] if rounds else []
         self.limits = Limits(
             binding=device.max_mem_alloc_size,
             memory=device.global_mem_size,
@@ -141,9 +141,9 @@ class OpenCL(Device):
     def _compiled(self, kernel: Kernel) -> Any:
         if self.limits.subgroups and reduces(kernel):
             with suppress(cl.Error):  # a driver may declare subgroups and not compile them: the plain text gives the same within rounding
-                options = [*self._options, *standard(self.queue.device)]
+                options = [*self.options, *standard(self.queue.device)]
                 return cl.Program(self.context, target.source(kernel, subgroups=True)).build(options)
-        return cl.Program(self.context, target.source(kernel)).build(self._options)
+        return cl.Program(self.context, target.source(kernel)).build(self.options)
 
     def _object(self, kernel: Kernel) -> Any:
         made = cl.Kernel(self._programs[kernel.name], kernel.name)

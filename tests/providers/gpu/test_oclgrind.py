@@ -5,15 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vtcore.providers import ProviderOptions
-from vtcore.providers.opencl import make
-
 ROOT = Path(__file__).parents[3]
-UNKNOWN = {"compressed_attention", "random_sample"}  # LLVM makes intrinsics of them that Oclgrind 21.10 doesn't know
 WITHOUT_A_BARRIER = """
 from tests.providers.gpu import grind
-from vtcore.providers.kernels.targets import common
-common.TREE = common.TREE.replace("red[lane] = v;\\n    BARRIER();", "red[lane] = v;")
+from vtcore.providers.kernels.targets import reductions
+reductions.TREE = reductions.TREE.replace("= v;\\n    BARRIER();", "= v;")
 grind.main(["rms_norm"])
 """
 
@@ -27,9 +23,7 @@ def ground(tmp_path, *command):
 
 
 def test_no_kernel_races_or_leaves_its_arrays(tmp_path):
-    provider = make(ProviderOptions())
-    assert set(provider.kernels) > UNKNOWN
-    assert ground(tmp_path, "-m", "tests.providers.gpu.grind", *sorted(set(provider.kernels) - UNKNOWN)) == ""
+    assert ground(tmp_path, "-m", "tests.providers.gpu.grind") == ""
 
 
 def test_a_barrier_that_is_missed_is_found(tmp_path):

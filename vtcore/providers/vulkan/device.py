@@ -57,6 +57,9 @@ class Vulkan(Device):
             self._fill(buffer, size)
         return self.heap.lease(buffer)
 
+    def place(self, held: Held) -> Any:
+        return held.buffer.buffer
+
     def view(self, held: Held) -> Array | None:
         buffer: Buffer = held.buffer.buffer
         return buffer.mapped if self.shares else None

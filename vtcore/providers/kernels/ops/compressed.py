@@ -95,8 +95,7 @@ COMPRESS = kernel(
     float scale = 1.0f / sqrt(GROUP_SUM(square) / F32(width) + eps);
     for (uint run = 0u; run < width; run += WG) {
         uint c = min(run + LANE, width - 1u);
-        float v = LD_y(t * width + c) * scale * LD_weight(c);
-        if (run + LANE < width) ST_y(t * width + c, closes ? v : 0.0f);
+        if (run + LANE < width) ST_y(t * width + c, closes ? LD_y(t * width + c) * scale * LD_weight(c) : 0.0f);
     }
 """,
     resident=1024,
