@@ -46,3 +46,8 @@ def test_machine_code_is_kept(monkeypatch, tmp_path):
     assert code[:4] == b"\x7fELF"
     monkeypatch.setattr(nvrtc, "build", lambda *_: pytest.fail("it is compiled again"))
     assert nvrtc.compiled(text, "sm_90") == code
+
+
+def test_a_log_of_nothing_is_written_into_no_object_of_python_s():
+    nvrtc.build('extern "C" __global__ void k(float* x) { x[0] = 1.0f; }', "sm_90")
+    assert [bytes([i])[0] for i in range(256)] == list(range(256))

@@ -94,10 +94,10 @@ def _caller(nvrtc: Any) -> Callable[[tuple[Any, ...]], Any]:
 
 
 def _text(call: Any, size: Any, get: Any, program: Any) -> bytes:
-    out: bytes = b" " * call(size(program))
+    out = bytearray(call(size(program)))  # never bytes: Python has one object for all of length 1, and NVRTC writes into what it is given
     if out:
         call(get(program, out))
-    return out
+    return bytes(out)
 
 
 def uses(source: str, architecture: str) -> Iterator[Use]:
