@@ -78,6 +78,21 @@ def test_a_damaged_file_is_made_anew(toy, damage):
     assert fetched(toy).read_bytes() == CONTENT
 
 
+def test_what_goes_away_while_it_is_counted_counts_nothing(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"1234")
+    listed = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "b":
+            raise FileNotFoundError(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert wheels._bytes_under(tmp_path) == 4
+
+
 def test_damage_that_keeps_the_time_is_found_by_verify(toy):
     path = fetched(toy)
     status = path.stat()

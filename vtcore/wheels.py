@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,11 +106,10 @@ def _reason(output: str) -> str:
 
 def _bytes_under(directory: Path) -> int:
     total = 0
-    for path in directory.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # pip moved it away meanwhile
-            continue
+    for folder, _, names in os.walk(directory):  # which, unlike rglob, goes on where a folder is gone: pip moves them away meanwhile
+        for name in names:
+            with suppress(OSError):
+                total += Path(folder, name).stat().st_size
     return total
 
 
