@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class Limits:
     subgroups: int = 0  # work items of a subgroup; 0: it has none, or none that is used
 
 
-class Device(Memory):
+class Device(Memory, ABC):
     """What each one adds: room and copies (as every Memory), `bind`, `enqueue`, and `seal` where it has something better than a loop."""
 
     limits: Limits
@@ -54,16 +55,16 @@ class Device(Memory):
             raise KernelBuildError(f"a result has {nbytes:,} bytes; a kernel of this device sees at most {self.limits.binding:,}")
         return super().alloc(nbytes, zero, scratch)
 
+    @abstractmethod
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Bound:
         """A variant with its arguments: the buffers, the values of `kernel.parameters`, and how many groups of work items run.
         KernelBuildError, with the compiler's words, where the variant can't be built for this device.
 
         While `sink` is set, a launch's arguments must stay what they are, however often it is enqueued."""
-        raise NotImplementedError(f"device {self.name!r} doesn't say how a launch is made")
 
+    @abstractmethod
     def enqueue(self, bound: Bound) -> None:
         """Put a launch at the end of the queue."""
-        raise NotImplementedError(f"device {self.name!r} doesn't say how a launch is enqueued")
 
     def seal(self, launches: Sequence[Bound]) -> Callable[[], None]:
         """Recorded launches as one call that enqueues them all."""
