@@ -86,6 +86,24 @@ def test_text_appears_while_it_comes_and_stops_when_told(shown, page_server):
     pytest.fail("the request is still open")
 
 
+def test_a_flood_of_tokens_leaves_the_page_usable(shown):
+    """Frames that are always there already, as from a fast server on the same machine: reading them never waits for anything."""
+    token = {"token": "word ", "logprob": 0.0, "bytes": list(b"word "), "top_logprobs": []}
+    frame = {"choices": [{"index": 0, "delta": {"content": "word "}, "logprobs": {"content": [token]}, "finish_reason": None}]}
+    shown.run(f"""(() => {{
+      const [real, bytes] = [fetch, new TextEncoder().encode("data: " + JSON.stringify({json.dumps(frame)}) + "\\n\\n")];
+      const flood = (signal) => new ReadableStream({{
+        pull: (to) => signal.aborted ? to.error(new DOMException("stopped", "AbortError")) : to.enqueue(bytes) }});
+      window.fetch = async (path, options) => path.endsWith("completions") ? new Response(flood(options.signal)) : real(path, options);
+    }})()""")
+    say(shown, "hi")
+    shown.until(f"{TEXT}.length > 1000")
+    assert shown.run("document.querySelector('.assistant').getAttribute('aria-busy')") == "true"
+    shown.run("document.getElementById('stop').click()")
+    shown.until(ANSWERED.format(1))
+    assert shown.run("document.querySelector('.figures').textContent").endswith("stopped")
+
+
 def test_probabilities_are_shown_by_mouse_and_by_keyboard(shown):
     say(shown, "hi")
     shown.until(ANSWERED.format(1))

@@ -46,29 +46,41 @@ const figures = (usage, times, why) => {
   ].filter(Boolean).join(" · ");
 };
 
+const BREATH = 50; // milliseconds of reading after which clicks and pictures have their turn
+
 const answer = async ({ item, text }, conversation, signal) => {
-  const [shown, times] = [new TokenText(text), { start: performance.now(), count: 0 }];
+  const [shown, times, waiting] = [new TokenText(text), { start: performance.now(), count: 0 }, []];
   const asked = body();
-  let [whole, usage, why] = ["", null, "abort"];
+  let [whole, usage, why, breath] = ["", null, "abort", times.start];
+  const take = ({ content = "" }, scores) => {
+    whole += content;
+    if (asked.logprobs) shown.add(content, scores);
+    else text.append(content);
+  };
+  const draw = () => { // all that came since the last picture: laying a long answer out takes longer than a token
+    const follow = near();
+    for (const choice of waiting.splice(0)) take(choice.delta, choice.logprobs?.content ?? []);
+    if (follow) scroll(item);
+  };
   try {
     for await (const frame of frames("v1/chat/completions", asked, signal)) {
-      const follow = near();
+      const now = performance.now();
       usage = frame.usage ?? usage;
+      if (frame.choices.length && !waiting.length) requestAnimationFrame(draw);
+      waiting.push(...frame.choices);
       for (const choice of frame.choices) {
-        const added = choice.delta.content ?? "";
         why = choice.finish_reason ?? why;
-        whole += added;
-        if (asked.logprobs) shown.add(added, choice.logprobs?.content ?? []);
-        else text.append(added);
-        if (added) times.first ??= performance.now();
-        if (added) [times.last, times.count] = [performance.now(), times.count + (choice.logprobs?.content?.length || 1)];
+        if (choice.delta.content) times.first ??= now;
+        if (choice.delta.content) [times.last, times.count] = [now, times.count + (choice.logprobs?.content?.length || 1)];
       }
-      if (follow) scroll(item);
+      if (now - breath > BREATH) await new Promise((go) => setTimeout(go));
+      if (now - breath > BREATH) breath = performance.now();
     }
   } catch (error) {
     why = error.name === "AbortError" ? "abort" : "error";
     if (why === "error") throw error;
   } finally {
+    draw();
     shown.end();
     if (whole) conversation.push({ role: "assistant", content: whole });
     item.append(element("div", "figures", whole || usage ? figures(usage, times, why) : ""));
