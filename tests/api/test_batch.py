@@ -1,16 +1,20 @@
 """A batch's files: every answer once, whatever kills the run; nothing computed for files that are wrong."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import time
+from unittest.mock import AsyncMock
 
 import pytest
 
+from vtcore.api import batch as run_batch_module
 from vtcore.api.batch import run_batch
 from vtcore.api.batch_output import BatchOutput
 from vtcore.cli import main
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, VtcoreError
 
 CHAT = "/v1/chat/completions"
 
@@ -33,8 +37,9 @@ def read(path):
 def batch(served, tmp_path):
     def run(lines):
         source, seen = write(tmp_path / "in", lines), []
-        failed = served(lambda service: run_batch(service, source, tmp_path / "out", 4, lambda *counts: seen.append(counts)))
-        return failed, read(tmp_path / "out"), seen
+        outcome = served(lambda service: run_batch(service, source, tmp_path / "out", 4, lambda *counts: seen.append(counts)))
+        assert not outcome.failed
+        return outcome.refused, read(tmp_path / "out"), seen
 
     return run
 
@@ -72,6 +77,71 @@ def test_half_a_line_is_cut_off(batch, tmp_path):
     _, answers, seen = batch([line(i) for i in range(3)])
     assert seen[0] == (2, 3)
     assert sorted(a["custom_id"] for a in answers) == ["q0", "q1", "q2"]
+
+
+def failing(llm, monkeypatch, falls):
+    """Steps raise where `falls` says so of one of the requests in them."""
+    run = llm.engine.runner.run
+
+    def fall(step):
+        if any(falls(s.request.params) for s in step.plan.scheduled):
+            raise RuntimeError("a kernel fell over")
+        return run(step)
+
+    monkeypatch.setattr(llm.engine.runner, "run", fall)
+
+
+def test_a_fault_of_the_engine_is_no_answer_and_takes_nobody_along(served, llm, tmp_path, monkeypatch):
+    source, out, seen = write(tmp_path / "in", [line(0), line(1, max_tokens=5), line(2), line(3)]), tmp_path / "out", []
+
+    def run():
+        return served(lambda service: run_batch(service, source, out, 4, lambda *counts: seen.append(counts)))
+
+    with monkeypatch.context() as faulty:
+        failing(llm, faulty, lambda params: params.max_tokens == 5)
+        outcome = run()
+    assert outcome == (0, {"q1": "the engine failed: RuntimeError"})
+    assert sorted(a["custom_id"] for a in read(out)) == ["q0", "q2", "q3"]
+    assert seen[-1] == (3, 4)
+    assert run() == (0, {})
+    assert [a["custom_id"] for a in read(out)][3:] == ["q1"]
+    assert all(a["response"]["status_code"] == 200 for a in read(out))
+
+
+def test_a_fault_that_passes_is_not_seen(served, llm, tmp_path, monkeypatch):
+    source, falls = write(tmp_path / "in", [line(i) for i in range(3)]), iter([False, True])
+    failing(llm, monkeypatch, lambda params: next(falls, False))
+    assert served(lambda service: run_batch(service, source, tmp_path / "out", 4, lambda *_: None)) == (0, {})
+    assert len(read(tmp_path / "out")) == 3
+
+
+def test_the_command_names_who_has_no_answer(model, tmp_path, capsys, monkeypatch):
+    failed = run_batch_module.Outcome(2, {"q7": "the engine failed: RuntimeError", "q8": "the same"})
+    monkeypatch.setattr(run_batch_module, "run_batch", AsyncMock(return_value=failed))
+    assert main(["run-batch", str(model), str(write(tmp_path / "in", [line(0)])), str(tmp_path / "out")]) == 1
+    told = capsys.readouterr().err
+    assert "2 requests were refused" in told
+    assert "2 have no answer, the first 'q7': the engine failed: RuntimeError; the same command asks them again" in told
+
+
+def test_a_disk_that_is_full_ends_the_run_and_the_next_one_goes_on(served, tmp_path, monkeypatch):
+    source, out, write_some = write(tmp_path / "in", [line(i) for i in range(3)]), tmp_path / "out", os.write
+
+    def run():
+        return served(lambda service: run_batch(service, source, out, 4, lambda *_: None))
+
+    def full(file, raw):
+        if os.fstat(file).st_size > 700:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_some(file, raw[:100])
+
+    with monkeypatch.context() as small:
+        small.setattr(os, "write", full)
+        with pytest.raises(VtcoreError, match=r"out can't be written after 1 answers: No space left"):
+            run()
+    assert not out.read_bytes().endswith(b"\n")
+    assert run() == (0, {})
+    assert sorted(a["custom_id"] for a in read(out)) == ["q0", "q1", "q2"]
 
 
 WRONG = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from vtcore.api.batch_line import BatchLine, read_batch
@@ -19,36 +19,64 @@ from vtcore.api.service import Service
 from vtcore.errors import ArgumentError
 
 Done = Callable[[int, int], None]  # answers written, of how many
+FAILED = 500  # from this status on it was not the request's fault
 
 
-async def run_batch(service: Service, source: Path, target: Path, at_once: int, done: Done) -> int:
-    """Answer what `target` has no answer of yet, in the order in which answers come. Gives the number that were refused.
+class Outcome(NamedTuple):
+    """Of a run: how many requests were `refused`, whose lines say why; and which have no line, as the engine `failed`, with its words."""
 
+    refused: int
+    failed: dict[str, str]
+
+
+async def run_batch(service: Service, source: Path, target: Path, at_once: int, done: Done) -> Outcome:
+    """Answer what `target` has no answer of yet, in the order in which answers come.
+
+    A fault of the engine is no answer, and may be that of any request beside it: those that it ended are asked once more, each by itself,
+    and after a second fault have no line, so that the next run asks them again.
     Raises ArgumentError, before anything is computed, for a file that isn't of the format, and for a target that holds answers to other
     requests."""
     with BatchOutput(target) as output:
         names = {line.custom_id: line.answer_id for line in read_batch(source)}
         _check_same(output, names)
-        total, failed = len(names), 0
+        run = _Run(service, output, len(names), done)
+        again = await run.answer((line for line in read_batch(source) if line.custom_id not in output.answered), at_once)
+        failed = await run.answer(iter([line for line, _ in again]), 1)
+        return Outcome(run.refused, {line.custom_id: fault for line, fault in failed})
+
+
+class _Run:
+    """Several requests at a time, and an output for what comes of them."""
+
+    def __init__(self, service: Service, output: BatchOutput, total: int, done: Done) -> None:
+        self.service, self.output, self.total, self.done, self.refused = service, output, total, done, 0
         done(len(output.answered), total)
+
+    async def answer(self, waiting: Iterator[BatchLine], at_once: int) -> list[tuple[BatchLine, str]]:
+        """Ask them all. Gives those that the engine failed, with its words."""
         running: set[asyncio.Task[tuple[BatchLine, dict[str, Any]]]] = set()
-        waiting = (line for line in read_batch(source) if line.custom_id not in output.answered)
+        failed: list[tuple[BatchLine, str]] = []
         try:
             while True:
                 while len(running) < at_once and (line := next(waiting, None)) is not None:
-                    running.add(asyncio.create_task(_answered(service, line)))
+                    running.add(asyncio.create_task(_answered(self.service, line)))
                 if not running:
                     return failed
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in finished:
-                    line, answer = task.result()
-                    output.write(line.custom_id, answer)
-                    failed += answer["response"]["status_code"] != 200
-                    done(len(output.answered), total)
+                for line, answer in (task.result() for task in finished):
+                    if answer["response"]["status_code"] >= FAILED:
+                        failed.append((line, answer["error"]["message"]))
+                    else:
+                        self._write(line, answer)
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+
+    def _write(self, line: BatchLine, answer: dict[str, Any]) -> None:
+        self.output.write(line.custom_id, answer)
+        self.refused += answer["response"]["status_code"] != 200
+        self.done(len(self.output.answered), self.total)
 
 
 async def _answered(service: Service, line: BatchLine) -> tuple[BatchLine, dict[str, Any]]:

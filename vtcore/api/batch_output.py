@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, VtcoreError
 
 
 class BatchOutput:
@@ -41,10 +41,14 @@ class BatchOutput:
         self._lock.release()
 
     def write(self, custom_id: str, answer: Mapping[str, Any]) -> None:
-        """Append one answer."""
+        """Append one answer. Raises VtcoreError where the disk doesn't take it."""
         raw = (json.dumps(answer, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")  # half a pair, as JSON spells it
-        while raw:
-            raw = raw[os.write(self._file, raw) :]
+        try:
+            while raw:
+                raw = raw[os.write(self._file, raw) :]
+        except OSError as full:
+            told = f"{self.path} can't be written after {len(self.answered)} answers: {full.strerror}"
+            raise VtcoreError(f"{told}; make room, and run the same command again") from full
         self.answered[custom_id] = str(answer["id"])
 
     def _read(self) -> int:

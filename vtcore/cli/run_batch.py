@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vtcore.cli import options
 
 if TYPE_CHECKING:
+    from vtcore.api.batch import Outcome
     from vtcore.llm import LLM
 
 NEEDS = "run-batch needs pydantic: pip install 'vtcore[serve]'"
@@ -40,12 +41,15 @@ def main(args: argparse.Namespace) -> None:
         raise VtcoreError(NEEDS)
     options.all_may_wait(args)
     with closing(session.load(args)) as llm:
-        failed = asyncio.run(_run(llm, args))
-    if failed:
-        raise VtcoreError(f"{failed} requests were refused; {args.target} says why")
+        outcome = asyncio.run(_run(llm, args))
+    told = [f"{outcome.refused} requests were refused; {args.target} says why"] if outcome.refused else []
+    for custom_id, fault in list(outcome.failed.items())[:1]:
+        told.append(f"{len(outcome.failed)} have no answer, the first {custom_id!r:.100}: {fault}; the same command asks them again")
+    if told:
+        raise VtcoreError("; ".join(told))
 
 
-async def _run(llm: LLM, args: argparse.Namespace) -> int:
+async def _run(llm: LLM, args: argparse.Namespace) -> Outcome:
     from tqdm import tqdm
 
     from vtcore.api.batch import run_batch
