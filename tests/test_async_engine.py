@@ -159,6 +159,43 @@ def test_a_kernel_that_ends_the_thread_ends_the_requests_in_its_step(llm, monkey
     assert run(llm, use).outputs[0].text == "hello"
 
 
+def test_what_can_t_be_planned_is_told_to_who_waits_and_the_next_are_served(llm, monkeypatch):
+    plan, waiting = llm.engine.scheduler.plan, llm.engine.scheduler.waiting
+
+    def fall():
+        if any(r.prompt_token_ids == [7] for r in waiting):
+            raise LookupError("of a request that nobody can plan")
+        return plan()
+
+    async def use(engine):
+        monkeypatch.setattr(llm.engine.scheduler, "plan", fall)
+        with pytest.raises(LookupError, match="nobody can plan"):
+            await (await engine.submit([7], GREEDY)).output()
+        return await (await engine.submit("ab", GREEDY)).output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
+def test_a_plan_that_fails_once_is_made_again(llm, monkeypatch):
+    once, plan = [MemoryError("no room now")], llm.engine.scheduler.plan
+    monkeypatch.setattr(llm.engine.scheduler, "plan", lambda: (_ for _ in ()).throw(once.pop()) if once else plan())
+
+    async def use(engine):
+        return await (await engine.submit("ab", GREEDY)).output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
+@pytest.mark.parametrize("name", [["a", "list"], 5, ""])
+def test_a_name_that_is_no_text_is_refused_and_others_are_served(llm, name):
+    async def use(engine):
+        with pytest.raises(ArgumentError, match="request_id is"):
+            await engine.submit("ab", GREEDY, request_id=name)
+        return await (await engine.submit("ab", GREEDY)).output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is raised on purpose
 def test_whoever_waits_for_a_thread_that_died_is_told(llm, monkeypatch):
     async def use(engine):

@@ -36,6 +36,23 @@ def test_the_end_token_has_text_only_if_asked_for():
     assert out.text == "hi<eos>"
 
 
+def test_what_can_t_be_planned_twice_ends_every_request(monkeypatch):
+    e = engine(Script(with_eos("hello")), tokenizer=Bytes())
+    submissions = [e.submit(list(b"ab"), GREEDY) for _ in range(3)]
+    with monkeypatch.context() as broken:
+        broken.setattr(e.scheduler, "plan", lambda: [][0])
+        for _ in range(2):
+            assert not any(s.finished for s in submissions)
+            with pytest.raises(IndexError):
+                e.step()
+    assert e.idle
+    assert all(isinstance(s.fault, IndexError) for s in submissions)
+    assert e.scheduler.kv.usage == 0
+    after = e.submit(list(b"ab"), GREEDY)
+    drain(e)
+    assert after.output().outputs[0].text == "hello"
+
+
 def test_ignoring_it_goes_on():
     out, _ = said([32, *b"hi", EOS, *b" there"], ignore_eos=True, max_tokens=6)
     assert (out.text, out.finish_reason) == ("hi th", "length")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.tiny import Script, drain, engine
@@ -44,7 +45,7 @@ def test_another_image_at_the_same_tokens_is_another_prompt():
 def test_only_the_same_salt_shares():
     e = engine(Script())
     assert [cached(e, cache_salt=s) for s in (None, "a", "b", "a", None)] == [0, 0, 0, 28, 28]
-    for wrong in ("", 5):
+    for wrong in ("", 5, "half\ud83d"):  # the last one has no bytes to hash, or to tell others
         with pytest.raises(ArgumentError, match="cache_salt is"):
             e.intake.take(PROMPT, GREEDY, cache_salt=wrong)
     assert parse_prompt({"prompt_token_ids": PROMPT, "cache_salt": "a"}).cache_salt == "a"
@@ -100,7 +101,7 @@ def test_a_priority_needs_the_policy_of_that_name():
     e = engine(Script(), scheduling_policy="priority", max_num_seqs=1)
     with pytest.raises(ArgumentError, match="priority is True; it must be an integer"):
         e.submit([1], GREEDY, priority=True)
-    late, soon = e.submit([1], GREEDY, priority=5), e.submit([1], GREEDY, priority=-5)
+    late, soon = e.submit([1], GREEDY, priority=np.int64(5)), e.submit([1], GREEDY, priority=-5)
     e.step()
     assert (late.first_scheduled, soon.first_scheduled is None) == (None, False)
     drain(e)

@@ -246,3 +246,9 @@ def test_logits_of_every_token(talking, monkeypatch):
     monkeypatch.setattr(module, "available_memory", lambda: 1 << 16)
     with pytest.raises(OutOfMemoryError, match=r"logits of 100 tokens take 200\.8 KiB; 64\.0 KiB are available"):
         llm.logits([1] * 100)
+
+
+@pytest.mark.parametrize("priority", [0, "1", {0: 1}])
+def test_priorities_that_are_no_list_are_refused(talking, priority):
+    with pytest.raises(ArgumentError, match="priority is .*; it must be a list with an integer for each prompt"):
+        talking().generate(["ab"], GREEDY, priority=priority)

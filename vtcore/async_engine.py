@@ -116,7 +116,7 @@ class AsyncEngine:
     def _begin(self, stream: Stream) -> None:
         try:
             self.llm.engine.enqueue(stream.submission)
-        except VtcoreError as refused:  # its id is taken, or the queue is full
+        except Exception as refused:  # its id is taken, the queue is full, or whatever else is this one's alone
             _post({stream: [refused]})
         else:
             self._streams[stream.request_id] = stream

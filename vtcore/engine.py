@@ -12,7 +12,7 @@ from typing import Any
 from vtcore.deliver import conclude, deliver, ended_by_token, refuse
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError, VtcoreError
-from vtcore.flight import Computed, Flight, Scored, executor
+from vtcore.flight import Computed, Flight, Scored, executor, mark_started
 from vtcore.intake import Intake
 from vtcore.kvcache.stats import CacheStats
 from vtcore.ops import log_softmax
@@ -22,7 +22,6 @@ from vtcore.rounding import Rounding
 from vtcore.runner import Forward, Prepared, Runner, Wanted
 from vtcore.sampler import Decode, Sampled, describe, pick, sample
 from vtcore.sampling_params import SamplingParams
-from vtcore.scheduler.plan import Plan
 from vtcore.scheduler.scheduler import Scheduler
 from vtcore.undisturbed import Undisturbed
 
@@ -52,6 +51,7 @@ class Engine:
         self._executor = executor(scheduler.config.async_scheduling)
         self._flight: Flight | None = None
         self._closed = False
+        self._unplanned = 0  # calls of step in a row that could not even plan
         self._told: list[Delta] = []  # by a step that landed early: the next call of step gives them
 
     def submit(self, prompt_token_ids: Sequence[int], params: SamplingParams, **options: Any) -> Submission:
@@ -76,10 +76,11 @@ class Engine:
         """Plan who computes what, run it, and commit what came of it: the deltas of all sequences that got a token or ended.
 
         With async_scheduling the plan is made while the step before it computes; then that one is waited for and committed, and what was
-        planned computes from then on. A fault of the step is raised; one of a single request ends that, and is its submission's `fault`."""
+        planned computes from then on. A fault of the step is raised; one of a single request ends that, and is its submission's `fault`.
+        What can't be planned twice in a row never will be: with the second fault every request ends."""
         with self._lock:
             try:
-                plan = self._plan()
+                plan = self._planned()
                 return self._commit(self._run(plan))
             finally:
                 self.scheduler.kv.below.tell()
@@ -150,6 +151,18 @@ class Engine:
             s = self.scheduler
             return EngineStats(len(s.waiting), len(s.running), s.num_preemptions, s.kv.stats())
 
+    def _planned(self) -> Prepared | None:
+        """As `_plan`. Nobody knows whose fault it is when that raises, so that nobody can be left out of the next one."""
+        try:
+            plan = self._plan()
+        except Exception as fault:
+            self._unplanned += 1
+            if self._unplanned > 1:
+                self.abort_all(fault)
+            raise
+        self._unplanned = 0
+        return plan
+
     def _plan(self) -> Prepared | None:
         """The next step. None where nothing is left to do, or it can't be planned before the one in flight has landed."""
         s = self.scheduler
@@ -176,7 +189,7 @@ class Engine:
         plan = step.plan.without(gone)
         if plan.scheduled:
             step = step if plan == step.plan else self.runner.prepare(plan)
-            _mark_started(plan)
+            mark_started(plan)
             self.scheduler.launch(plan)
             self._flight = Flight(step, self._executor.submit(self._compute, step.fill()))
 
@@ -213,7 +226,7 @@ class Engine:
         with self._lock.disturbable(), self.forward:
             forward = self.runner.run(step)
         with self._lock.disturbable(), self.sampling:
-            return Computed(step, [self._score(forward, w) for w in forward.wanted if _scores(w)], self._sample(forward))
+            return Computed(step, [self._score(forward, w) for w in forward.wanted if w.scores], self._sample(forward))
 
     def _sample(self, forward: Forward) -> list[Sampled]:
         last = [w for w in forward.wanted if w.samples]
@@ -282,16 +295,3 @@ def _steps(computed: Computed) -> Iterator[tuple[Request, Callable[[], tuple[Del
 def _ended(computed: Computed) -> set[Request]:
     """Those for whom a further token would be computed in vain, as far as that shows without their texts."""
     return {s.request for s in computed.sampled if isnan(s.score) or ended_by_token(s.request, s.token_id)[0] is not None}
-
-
-def _mark_started(plan: Plan) -> None:
-    now = time.monotonic()
-    for s in plan.scheduled:
-        if s.request.submission.first_scheduled is None:
-            s.request.submission.first_scheduled = now
-
-
-def _scores(wanted: Wanted) -> bool:
-    """Whether rows of logits are wanted for what they say, besides the last one for what to choose."""
-    request = wanted.scheduled.request
-    return request.submission.keep_logits or (request.scores_prompt and wanted.begin < len(request.prompt_token_ids) - 1)

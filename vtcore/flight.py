@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from vtcore.outputs import Logprobs
 from vtcore.runner import Prepared, Wanted
 from vtcore.sampler import Sampled
+from vtcore.scheduler.plan import Plan
 
 Scored = tuple[Wanted, list[Logprobs], Any]  # a prompt's rows: what each says of the token after it, and the logits if they are kept
 
@@ -38,6 +40,14 @@ class Flight:
     def orphaned(self) -> bool:
         """Whether everybody whom it computes for has gone."""
         return all(s.request.finished for s in self.step.plan.scheduled)
+
+
+def mark_started(plan: Plan) -> None:
+    """Note when each request was first computed for."""
+    now = time.monotonic()
+    for s in plan.scheduled:
+        if s.request.submission.first_scheduled is None:
+            s.request.submission.first_scheduled = now
 
 
 class AtOnce(Executor):

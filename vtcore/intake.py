@@ -55,7 +55,7 @@ class Intake:
         self._ids_known(ids)
         self._encoder_fits(encoder_token_ids)
         self._params(params)
-        self._served(priority, cache_salt)
+        self._served(request_id, priority, cache_salt)
         rope = len(ids) if self.rope_grows and len(ids) > self.rope_grows else 0
         submission = Submission(
             str(next(self._ids)) if request_id is None else request_id,
@@ -66,7 +66,7 @@ class Intake:
             frozenset() if params.ignore_eos else self.end_ids,
             tuple(self._bad_words(params)),
             keep_logits,
-            priority,
+            int(priority),
             Identity(salt=cache_salt, rope=rope),
             tuple(int(i) for i in encoder_token_ids),
             deltas=deque(maxlen=None if streamed else 0),
@@ -97,8 +97,10 @@ class Intake:
             )
         return total
 
-    def _served(self, priority: Any, cache_salt: Any) -> None:
-        if isinstance(priority, bool) or not isinstance(priority, int):
+    def _served(self, request_id: Any, priority: Any, cache_salt: Any) -> None:
+        if request_id is not None and (not isinstance(request_id, str) or not request_id):
+            raise ArgumentError(f"request_id is {request_id!r:.80}; it must be a text of at least one character, or None")
+        if isinstance(priority, bool) or not isinstance(priority, (int, np.integer)):
             raise ArgumentError(f"priority is {priority!r:.80}; it must be an integer, of which the lowest goes first")
         if priority and self.config.scheduling_policy != "priority":
             raise ArgumentError(
@@ -106,6 +108,8 @@ class Intake:
             )
         if cache_salt is not None and (not isinstance(cache_salt, str) or not cache_salt):
             raise ArgumentError(f"cache_salt is {cache_salt!r:.80}; it must be a text of at least one character, or None")
+        if cache_salt is not None and not _utf8(cache_salt):
+            raise ArgumentError(f"cache_salt is {cache_salt!a:.80}; it must be a text that UTF-8 can spell, without half a surrogate pair")
 
     def _encoder_fits(self, ids: Sequence[int]) -> None:
         longest = max((rule.spec.longest for rule in self.kv.groups.values() if isinstance(rule, EncoderRule)), default=0)
@@ -152,6 +156,11 @@ class Intake:
         stream = self.tokenizer.stream(skip_special_tokens=params.skip_special_tokens) if text else None
         stops = StopTexts(tuple(params.stop or ()), params.include_stop_str_in_output)
         return Request(submission, index, seed, detokenizer=stream, stops=stops)
+
+
+def _utf8(text: str) -> bool:
+    """Whether others can read it: hashes and events are made of its bytes."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _seeds(params: SamplingParams) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ class LLM:
         All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
         numbers) or holds ids outside the vocabulary, ArgumentError for parameters that don't fit the model."""
         parsed = parse_prompts(prompts)
-        ranks = [0] * len(parsed) if priority is None else list(priority)
+        ranks = [0] * len(parsed) if priority is None else _ranks(priority)
         if len(ranks) != len(parsed):
             raise ArgumentError(f"priority has {len(ranks)} entries for {len(parsed)} prompts; give one for each")
         together = zip(parsed, pair_params(sampling_params, len(parsed)), ranks, strict=True)
@@ -245,6 +245,12 @@ class LLM:
                 self.engine.step()
         finally:
             self.engine.withdraw([submission])
+
+
+def _ranks(priority: Any) -> list[Any]:
+    if isinstance(priority, (str, bytes, Mapping)) or not isinstance(priority, Iterable):
+        raise ArgumentError(f"priority is {priority!r:.80}; it must be a list with an integer for each prompt")
+    return list(priority)
 
 
 def _known(serving: dict[str, Any]) -> dict[str, Any]:

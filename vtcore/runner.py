@@ -40,6 +40,12 @@ class Wanted:
         """Of the logits."""
         return range(self.first, self.first + self.count)
 
+    @property
+    def scores(self) -> bool:
+        """Whether they are wanted for what they say, besides the last one for what to choose."""
+        request = self.scheduled.request
+        return request.submission.keep_logits or (request.scores_prompt and self.begin < len(request.prompt_token_ids) - 1)
+
 
 @dataclass(frozen=True)
 class Prepared:
