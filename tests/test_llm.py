@@ -250,5 +250,5 @@ def test_logits_of_every_token(talking, monkeypatch):
 
 @pytest.mark.parametrize("priority", [0, "1", {0: 1}])
 def test_priorities_that_are_no_list_are_refused(talking, priority):
-    with pytest.raises(ArgumentError, match="priority is .*; it must be a list with an integer for each prompt"):
+    with pytest.raises(ArgumentError, match=r"priority is .*; it must be a list with an integer for each prompt"):
         talking().generate(["ab"], GREEDY, priority=priority)
