@@ -11,6 +11,7 @@ from tests.checkpoints import random_llama
 from tests.scripted import script
 from tests.talking import GREEDY, SAYS
 from tests.tiny import EOS
+from vtcore.assembly import Options
 from vtcore.errors import (
     ArgumentError,
     ConfigError,
@@ -21,6 +22,7 @@ from vtcore.errors import (
     TokenizerError,
     VtcoreError,
 )
+from vtcore.kvcache.cache import Paged, State
 from vtcore.llm import LLM
 from vtcore.memory import HOST
 from vtcore.sampling_params import SamplingParams
@@ -63,6 +65,11 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
         ({"strict": 1}, ArgumentError, "strict is 1"),
         ({"async_scheduling": True, "kv_offloading_size": 1}, ArgumentError, "async_scheduling has no effect with kv_offloading_size"),
         ({"async_scheduling": True, "kv_offloading_dir": "pages"}, ArgumentError, "async_scheduling has no effect with"),
+        ({"disable_cascade_attn": True, "enable_prefix_caching": False}, ArgumentError, "no effect without prefix caching: no two"),
+        ({"disable_cascade_attn": True, "max_num_seqs": 1}, ArgumentError, "no effect with max_num_seqs 1: no two requests"),
+        ({"scheduling_policy": ["lpm"]}, ArgumentError, "scheduling_policy is .*; it must be one of fcfs"),
+        ({"kv_cache_dtype": ["fp8"]}, ArgumentError, "kv_cache_dtype is .*; choose one of auto"),
+        ({"kv_offloading_size": 1, "kv_offloading_policy": ["lru"]}, ArgumentError, "kv_offloading_policy is .*; it must be one of"),
         ({"memory_limit": "lots"}, ArgumentError, "memory_limit is 'lots'"),
         ({"memory_limit": 1000}, OutOfMemoryError, "No max_model_len is small enough"),
     ],
@@ -70,6 +77,14 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
 def test_an_option_that_can_have_no_effect_is_refused(talking, options, error, words):
     with pytest.raises(error, match=words):
         talking(**options)
+
+
+def test_cascade_attention_is_for_keys_and_values_of_heads():
+    options = Options(disable_cascade_attn=True)
+    options.suits([State({"conv": (4,)}), Paged({"k": (2, 4), "v": (2, 4)}, heads=True)])
+    for specs in ([State({"conv": (4,)})], [Paged({"latent": (8,)})]):
+        with pytest.raises(ArgumentError, match="disable_cascade_attn has no effect: no layer of this model keeps keys and values"):
+            options.suits(specs)
 
 
 def test_too_much_is_refused_before_it_is_allocated(tmp_path):

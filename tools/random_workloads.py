@@ -94,7 +94,7 @@ def workload(seed: int) -> Workload:
 def _options(rng: random.Random) -> tuple[dict[str, Any], str]:
     policy, seqs = rng.choice(("fcfs", "priority", "lpm", "dfs-weight")), rng.randint(1, 6)
     caching, partial = policy in ("lpm", "dfs-weight") or rng.random() < 0.75, rng.randint(1, seqs)
-    step = rng.randint(max(seqs, 4), 48)
+    step, long = rng.randint(max(seqs, 4), 48), rng.randint(1, partial)
     return {
         "scheduling_policy": policy,
         "max_num_seqs": seqs,
@@ -103,8 +103,8 @@ def _options(rng: random.Random) -> tuple[dict[str, Any], str]:
         "enable_prefix_caching": caching,
         "prefix_match_unit": rng.choice((8, 4, 2)) if caching else None,
         "max_num_partial_prefills": partial,
-        "max_long_partial_prefills": rng.randint(1, partial),
-        "long_prefill_token_threshold": rng.choice((0, 0, 12)) * (partial > 1 or step > 12),
+        "max_long_partial_prefills": long,
+        "long_prefill_token_threshold": rng.choice((0, 0, 12)) * (partial > long or step > 12),
         "priority_preemption_threshold": rng.choice((None, 0)) if policy == "priority" else None,
         "capture": rng.random() < 0.5,
         "async_scheduling": rng.random() < 0.5,

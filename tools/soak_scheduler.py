@@ -21,13 +21,14 @@ def random_world(rng: random.Random) -> World:
     seqs, size = rng.randint(1, 6), rng.choice((2, 4, 8))
     policy = rng.choice(("fcfs", "priority", "lpm", "dfs-weight"))
     partial, step = rng.randint(1, seqs), rng.randint(seqs, 24)
+    long = rng.randint(1, partial)
     options = {
         "max_num_seqs": seqs,
         "max_num_batched_tokens": step,
         "scheduling_policy": policy,
         "max_num_partial_prefills": partial,
-        "max_long_partial_prefills": rng.randint(1, partial),
-        "long_prefill_token_threshold": rng.choice((0, 0, 6)) * (partial > 1 or step > 6),
+        "max_long_partial_prefills": long,
+        "long_prefill_token_threshold": rng.choice((0, 0, 6)) * (partial > long or step > 6),
         "priority_preemption_threshold": rng.choice((None, 0, 1)) if policy == "priority" else None,
         "async_scheduling": rng.random() < 0.5,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,11 @@ import numpy as np
 from vtcore import tensor
 from vtcore.dispatch import Dispatcher
 from vtcore.engine import Engine
-from vtcore.errors import ArgumentError, ConfigError
+from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import Checkpoint
-from vtcore.formats.metadata import short
 from vtcore.intake import Intake
 from vtcore.kvcache.budget import Budget
-from vtcore.kvcache.cache import Cache, page_bytes
+from vtcore.kvcache.cache import Cache, Paged, Spec, page_bytes
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.events.config import KVEventsConfig, events_config
 from vtcore.kvcache.hashing import seeded
@@ -38,17 +37,17 @@ from vtcore.runner import Runner
 from vtcore.scheduler.config import SchedulerConfig
 from vtcore.scheduler.policies import POLICIES
 from vtcore.scheduler.scheduler import Scheduler
-from vtcore.text.directory import FILES
-from vtcore.text.load import load_tokenizer
+from vtcore.text.load import end_ids
 from vtcore.text.tokenizer import Tokenizer
 from vtcore.wheels import Progress, silent
 
-MOST = {"max_model_len": 2**31 - 1, "threads": 1024, "token_id": 2**31 - 1}
+MOST = {"max_model_len": 2**31 - 1, "threads": 1024}
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is run. Each one has an effect; where it can't have any, building raises ArgumentError."""
+    """How a model is run. Each one has an effect; where it can't have any, building raises ArgumentError. `strict`, and `capture` False,
+    are demands: they are met as well where nothing would have fallen back, or been replayed."""
 
     numerics: str = "exact"
     providers: str | Sequence[str] | None = None
@@ -94,8 +93,10 @@ class Options:
             raise ArgumentError(
                 f"numerics 'fast' with dtype {self.dtype}: rounding follows engines that compute on dense weights; choose one"
             )
-        if self.scheduling_policy in POLICIES and POLICIES[self.scheduling_policy].looks and not self.enable_prefix_caching:
+        scheduler = self.scheduler(self.max_model_len or MOST["max_model_len"])
+        if POLICIES[scheduler.scheduling_policy].looks and not self.enable_prefix_caching:
             raise ArgumentError(f"scheduling_policy {self.scheduling_policy!r} has no effect without prefix caching: it asks the cache")
+        self._nothing_shared()
         _ = self.cache, self.offload, self.events  # each checks its own
         for name in ("kv_offloading_size", "kv_offloading_dir", "kv_events_config"):
             if getattr(self, name) is not None and not self.enable_prefix_caching:
@@ -110,7 +111,20 @@ class Options:
                 "async_scheduling has no effect with kv_offloading_size or kv_offloading_dir: pages are copied while a step is planned, "
                 "which therefore waits for the one before; leave one of them away"
             )
-        self.scheduler(self.max_model_len or MOST["max_model_len"])
+
+    def _nothing_shared(self) -> None:
+        """Cascade attention needs two requests in a step that hold the same pages."""
+        lacks = {"without prefix caching": not self.enable_prefix_caching, "with max_num_seqs 1": self.max_num_seqs == 1}
+        for where in (w for w, lacking in lacks.items() if self.disable_cascade_attn and lacking):
+            raise ArgumentError(f"disable_cascade_attn has no effect {where}: no two requests of a step share pages; leave it away")
+
+    def suits(self, specs: Collection[Spec]) -> None:
+        """Raises ArgumentError for an option that has no effect on what these caches' layers do."""
+        self.cache.suits(specs)
+        if self.disable_cascade_attn and not any(isinstance(s, Paged) and s.heads for s in specs):
+            raise ArgumentError(
+                "disable_cascade_attn has no effect: no layer of this model keeps keys and values of heads, which alone are seen together"
+            )
 
     @property
     def cache(self) -> CacheConfig:
@@ -174,7 +188,7 @@ def _around(
 ) -> Assembled:
     dtype = dtype_of(options.dtype)
     needs = needs_of(model, providers, dtype, options.capture)
-    options.cache.suits(model.specs().values())
+    options.suits(model.specs().values())
     plan = plan_memory(needs, model.specs(), config, options.cache, limit_of(providers, options.memory_limit), options.offload.host_bytes)
     if plan.streamed:
         model.streamed = True
@@ -206,30 +220,6 @@ def prepare(model: Decoder, providers: Sequence[Provider], nbytes: int, progress
                 break
         done = min(done + weight.nbytes, nbytes)
         progress("preparing weights", done, nbytes)
-
-
-def find_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
-    """The checkpoint's tokenizer, or None where it has no file of any kind of tokenizer. Raises TokenizerError for a broken one."""
-    if checkpoint.kind == "gguf":
-        there = any(key.startswith("tokenizer.") for key in checkpoint.metadata)
-    else:
-        there = any(next(checkpoint.directory.glob(pattern), None) for pattern in FILES.split(", "))
-    return load_tokenizer(checkpoint) if there else None
-
-
-def end_ids(checkpoint: Checkpoint, tokenizer: Tokenizer | None) -> frozenset[int]:
-    """The tokens that end an answer; without a tokenizer, what the configs say."""
-    if tokenizer is not None:
-        return tokenizer.eos_ids
-    ends: set[int] = set()
-    for file, config in (("generation_config.json", checkpoint.generation_config), ("config.json", checkpoint.config)):
-        said = config.get("eos_token_id")
-        ids = said if isinstance(said, list) else [] if said is None else [said]
-        if not all(type(i) is int and 0 <= i <= MOST["token_id"] for i in ids):
-            allowed = f"a token id up to {MOST['token_id']}, or a list of them"
-            raise ConfigError(f"{checkpoint.directory / file}: eos_token_id is {short(said)}; it must be {allowed}")
-        ends |= set(ids)
-    return frozenset(ends)
 
 
 def find_providers(options: Options) -> list[Provider]:

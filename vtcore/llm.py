@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.assembly import SERVING, Options, assemble, find_tokenizer
+from vtcore.assembly import SERVING, Options, assemble
 from vtcore.available import available_memory
 from vtcore.catalogue import resolve
 from vtcore.engine import EngineStats
@@ -24,6 +24,7 @@ from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prom
 from vtcore.report import Report
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
+from vtcore.text.load import find_tokenizer
 from vtcore.text.tokenizer import Tokenizer
 from vtcore.wheels import Progress, silent
 

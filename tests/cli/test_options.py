@@ -44,11 +44,19 @@ def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
     assert {*SERVING, "max_num_seqs", "max_num_batched_tokens", "block_size"} <= wanted.keys()
 
 
+@pytest.mark.parametrize("name", ["enable_prefix_caching", "disable_cascade_attn", "async_scheduling"])
+def test_what_is_on_or_off_is_said_either_way(name):
+    option = name.replace("_", "-")
+    for given, value in (([f"--{option}"], True), ([f"--no-{option}"], False)):
+        assert options.engine_arguments(parse(*given))[name] is value
+    assert name not in options.engine_arguments(parse())
+
+
 @pytest.mark.parametrize("name", options.ORDERS)
 def test_what_orders_requests_is_refused_where_there_is_one_at_a_time(name):
     option = "--" + name.replace("_", "-")
     with pytest.raises(ArgumentError, match=f"{option} has no effect here"):
-        options.one_at_a_time(parse(option, "1"))
+        options.one_at_a_time(parse(*([option] if name == "disable_cascade_attn" else [option, "1"])))
     options.one_at_a_time(parse("--max-num-seqs", "1", "--block-size", "16"))
 
 

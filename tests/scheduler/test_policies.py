@@ -248,7 +248,18 @@ def test_a_full_queue_takes_no_more_and_says_so(limit):
     [
         ({"scheduling_policy": "sjf"}, "scheduling_policy is 'sjf'; it must be one of fcfs, priority, lpm, dfs-weight"),
         ({"long_prefill_token_threshold": 65}, "no prompt is longer than max_model_len, 64"),
-        ({"long_prefill_token_threshold": 32, "max_num_batched_tokens": 32}, "has no effect: a step has no more than"),
+        ({"long_prefill_token_threshold": 32, "max_num_batched_tokens": 32}, "no more of a prompt than max_num_batched_tokens, 32"),
+        ({"long_prefill_token_threshold": 64, "max_num_batched_tokens": 99}, "no more of a prompt than max_model_len, 64"),
+        (
+            {
+                "long_prefill_token_threshold": 32,
+                "max_num_batched_tokens": 32,
+                "max_num_partial_prefills": 2,
+                "max_long_partial_prefills": 2,
+            },
+            "while max_long_partial_prefills is not below max_num_partial_prefills",
+        ),
+        ({"scheduling_policy": ["fcfs"]}, "it must be one of fcfs"),
         ({"max_long_partial_prefills": 2}, "more than max_num_partial_prefills, 1, would have no effect"),
         ({"max_num_partial_prefills": 5}, "more than max_num_seqs, 4, would have no effect"),
         ({"priority_preemption_threshold": 0}, "no effect under scheduling_policy 'fcfs': it needs 'priority'"),

@@ -9,7 +9,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.testclient import TestClient
 
 from tests.server.conftest import serving
-from vtcore.assembly import find_tokenizer
 from vtcore.cli import main
 from vtcore.errors import EngineDeadError
 from vtcore.formats.checkpoint import open_checkpoint
@@ -17,6 +16,7 @@ from vtcore.outputs import Delta, Timings
 from vtcore.server.app import application
 from vtcore.server.config import ServerConfig
 from vtcore.server.tracing import Tracing
+from vtcore.text.load import find_tokenizer
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 BODY = {"prompt": "abc", "max_tokens": 3, "temperature": 0.5, "seed": 1}

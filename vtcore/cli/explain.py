@@ -77,7 +77,7 @@ def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) ->
     from vtcore.memory_plan import plan_memory
     from vtcore.rounding import dtype_of
 
-    chosen.cache.suits(model.specs().values())
+    chosen.suits(model.specs().values())
     needs, config = needs_of(model, providers, dtype_of(chosen.dtype), chosen.capture), scheduler_config(model, chosen)
     plan = plan_memory(needs, model.specs(), config, chosen.cache, limit_of(providers, chosen.memory_limit), chosen.offload.host_bytes)
     print(f"\nmemory\n{plan}")

@@ -27,7 +27,7 @@ ENGINE = (  # what `engine` defines, by LLM's names
     *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
 )
 ORDERS = (  # these choose among several requests
-    *("scheduling_policy", "priority_preemption_threshold", "long_prefill_token_threshold"),
+    *("scheduling_policy", "priority_preemption_threshold", "long_prefill_token_threshold", "disable_cascade_attn"),
     *("max_num_partial_prefills", "max_long_partial_prefills", "max_num_queued_reqs", "max_num_queued_tokens"),
 )
 
@@ -63,10 +63,15 @@ def serving(parser: argparse.ArgumentParser) -> None:
         group.add_argument("--" + name.replace("_", "-"), type=positive, metavar="N", help=what)
     group.add_argument("--kv-cache-dtype", metavar="NAME", help="auto (the default), fp8, fp8_e4m3, fp8_e5m2 or int8_per_token_head")
     group.add_argument(
-        "--no-enable-prefix-caching", dest="enable_prefix_caching", action="store_const", const=False, help="compute all anew"
+        "--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=None, help="begin from what the cache has of others (on)"
     )
     group.add_argument("--prefix-caching-hash-algo", metavar="NAME", help="sha256 (the default), sha256_cbor, xxhash or xxhash_cbor")
-    group.add_argument("--disable-cascade-attn", action="store_const", const=True, help="fetch shared pages for each request by itself")
+    group.add_argument(
+        "--disable-cascade-attn",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="fetch shared pages for each request by itself",
+    )
     group.add_argument(
         "--async-scheduling", action=argparse.BooleanOptionalAction, default=None, help="plan the next step while one computes (off)"
     )

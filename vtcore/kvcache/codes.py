@@ -19,7 +19,7 @@ DTYPES = {  # name -> dtype of the pages; none: that of all others
 
 def check(name: str) -> None:
     """Raises ArgumentError for a name that there isn't."""
-    if name not in DTYPES:
+    if name not in tuple(DTYPES):
         raise ArgumentError(f"kv_cache_dtype is {name!r:.80}; choose one of {', '.join(DTYPES)}")
 
 

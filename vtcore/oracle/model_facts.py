@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from vtcore.assembly import end_ids
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.oracle.recording import ModelFacts
+from vtcore.text.load import end_ids
 from vtcore.text.tokenizer import Tokenizer
 
 PROBES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from vtcore.assembly import find_tokenizer, survey_of, vocab_size
+from vtcore.assembly import survey_of, vocab_size
 from vtcore.catalogue import resolve
 from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import open_checkpoint
@@ -13,6 +13,7 @@ from vtcore.models.load import load_model
 from vtcore.oracle.model_facts import model_facts, pieces_of
 from vtcore.oracle.prompts import Encoded, Prompt
 from vtcore.oracle.recording import LEAST_ALTERNATIVES, Answer, ModelFacts, Recording
+from vtcore.text.load import find_tokenizer
 from vtcore.text.tokenizer import Tokenizer
 
 MOST_ALTERNATIVES = 1024

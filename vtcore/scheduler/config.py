@@ -46,7 +46,7 @@ class SchedulerConfig:
                 _integer(name, getattr(self, name), least)
         if not isinstance(self.async_scheduling, bool):
             raise ArgumentError(f"async_scheduling is {self.async_scheduling!r:.80}; it must be True or False")
-        if self.scheduling_policy not in POLICIES:
+        if self.scheduling_policy not in tuple(POLICIES):
             raise ArgumentError(f"scheduling_policy is {self.scheduling_policy!r:.80}; it must be one of {', '.join(POLICIES)}")
         self._together()
 
@@ -62,10 +62,13 @@ class SchedulerConfig:
                 f"long_prefill_token_threshold is {self.long_prefill_token_threshold} and has no effect: no prompt is longer than "
                 f"max_model_len, {self.max_model_len}"
             )
-        if self.long_prefill_token_threshold >= self.max_num_batched_tokens and self.max_num_partial_prefills == 1:
+        most = "max_num_batched_tokens" if self.max_num_batched_tokens < self.max_model_len else "max_model_len"
+        told_apart = self.max_long_partial_prefills < self.max_num_partial_prefills
+        if self.long_prefill_token_threshold >= getattr(self, most) and not told_apart:
             raise ArgumentError(
-                f"long_prefill_token_threshold is {self.long_prefill_token_threshold} and has no effect: a step has no more than "
-                f"max_num_batched_tokens, {self.max_num_batched_tokens}, and with max_num_partial_prefills 1 no long prompts are told apart"
+                f"long_prefill_token_threshold is {self.long_prefill_token_threshold} and has no effect: a step has no more of a prompt "
+                f"than {most}, {getattr(self, most)}, and while max_long_partial_prefills is not below max_num_partial_prefills no long "
+                "prompts are told apart"
             )
         for name, most in (("max_long_partial_prefills", "max_num_partial_prefills"), ("max_num_partial_prefills", "max_num_seqs")):
             if getattr(self, name) > getattr(self, most):

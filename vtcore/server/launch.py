@@ -69,12 +69,12 @@ def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], listen
 
 
 def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Made:
-    from vtcore.assembly import find_tokenizer
     from vtcore.errors import TokenizerError
     from vtcore.formats.checkpoint import open_checkpoint
     from vtcore.server.app import application
     from vtcore.server.config import ServerConfig
     from vtcore.server.remote import RemoteEngine
+    from vtcore.text.load import find_tokenizer
 
     checkpoint, told = open_checkpoint(model), ServerConfig(**config)
     if (tokenizer := find_tokenizer(checkpoint)) is None:

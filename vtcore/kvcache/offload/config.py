@@ -28,7 +28,7 @@ class OffloadConfig:
 
     def __post_init__(self) -> None:
         _ = self.host_bytes, self.disk_bytes  # each checks itself
-        if self.kv_offloading_policy is not None and self.kv_offloading_policy not in POLICIES:
+        if self.kv_offloading_policy is not None and self.kv_offloading_policy not in tuple(POLICIES):
             raise ArgumentError(f"kv_offloading_policy is {self.kv_offloading_policy!r:.80}; it must be one of {', '.join(POLICIES)}")
         if self.kv_offloading_dir is not None and (not isinstance(self.kv_offloading_dir, (str, Path)) or not str(self.kv_offloading_dir)):
             raise ArgumentError(f"kv_offloading_dir is {self.kv_offloading_dir!r:.80}; it must be the path of a directory")
