@@ -47,8 +47,8 @@ def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
 @pytest.mark.parametrize("name", ["enable_prefix_caching", "disable_cascade_attn", "async_scheduling"])
 def test_what_is_on_or_off_is_said_either_way(name):
     option = name.replace("_", "-")
-    for given, value in (([f"--{option}"], True), ([f"--no-{option}"], False)):
-        assert options.engine_arguments(parse(*given))[name] is value
+    for words, value in (([f"--{option}"], True), ([f"--no-{option}"], False)):
+        assert options.engine_arguments(parse(*words))[name] is value
     assert name not in options.engine_arguments(parse())
 
 
