@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -169,11 +170,29 @@ def test_a_disk_without_room_costs_pages_and_nothing_else(tmp_path, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("vtcore.kvcache.offload.disk.write_page", full)
-    page = saved(b"a")
-    with pytest.warns(UserWarning, match="No space left"):
-        assert t.write(page) == [page]
+    pages = [saved(key) for key in (b"a", b"b", b"c")]
+    with monkeypatch.context() as small, pytest.warns(UserWarning, match="No space left") as told:
+        small.setattr("vtcore.kvcache.offload.disk.write_page", full)
+        assert [t.write(page) for page in pages] == [[page] for page in pages]
+    assert len(told) == 1
+    assert (len(t.stats().faults), t.stats().damaged) == (3, 0)
     assert not t.has(at(b"a"))
+    assert t.write(pages[0]) == []
+    monkeypatch.setattr("vtcore.kvcache.offload.disk.write_page", full)
+    with pytest.warns(UserWarning, match="No space left"):  # it had room again
+        t.write(pages[1])
+
+
+@pytest.mark.filterwarnings("ignore:kv_offloading_dir")
+def test_a_directory_that_somebody_removes_costs_pages_and_nothing_else(tmp_path):
+    t = tier(tmp_path / "pages")
+    t.write(saved(b"a"))
+    shutil.rmtree(tmp_path / "pages")
+    assert t.read(at(b"a")) is None
+    assert t.write(saved(b"b"))
+    t.clear()
+    t.close()
+    assert (t.stats().pages, t.stats().nbytes) == (0, 0)
 
 
 WRITER = """

@@ -23,8 +23,7 @@ class Directory:
         self.root, self.capacity = root, capacity
         self.nbytes = self.evictions = 0
         self._measured = 0.0
-        if root.is_dir():
-            self.shrink()
+        self.shrink()
 
     def names(self, folder: Path) -> list[str]:
         """Of the pages in a folder."""
@@ -62,8 +61,12 @@ class Directory:
                         yield found
 
     def _folders(self) -> list[str]:
-        with os.scandir(self.root) as entries:
-            return [e.path for e in entries if e.is_dir(follow_symlinks=False) and os.path.exists(os.path.join(e.path, ABOUT))]
+        """None where somebody has removed the whole directory, or nobody has made it."""
+        try:
+            with os.scandir(self.root) as entries:
+                return [e.path for e in entries if e.is_dir(follow_symlinks=False) and os.path.exists(os.path.join(e.path, ABOUT))]
+        except OSError:
+            return []
 
 
 def _look(entry: os.DirEntry[str]) -> tuple[float, float, str] | None:

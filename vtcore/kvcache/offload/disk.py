@@ -37,7 +37,7 @@ class DiskTier:
         self.queries = self.hits = 0
         self._groups = {group: i for i, group in enumerate(sizes)}
         self._stored = self._stored_bytes = self._loaded_bytes = self._damaged = 0
-        self._faults = deque[str](maxlen=FAULTS)
+        self._faults, self._writes = deque[str](maxlen=FAULTS), True
         self._names = set[str]()
         self._listed = 0.0
         self._claim(identity)
@@ -57,7 +57,8 @@ class DiskTier:
             self._names.discard(path.name)
             return None
         except (DamagedPageError, OSError) as fault:
-            self._report(f"{path}: {fault}; it is removed, and computed anew")
+            self._damaged += 1
+            self._remember(f"{path}: {fault}; it is removed, and computed anew", warn=True)
             with suppress(OSError):
                 path.unlink()
             self._names.discard(path.name)
@@ -84,8 +85,10 @@ class DiskTier:
         try:
             self.files.grew(write_page(path, self.identity, page))
         except OSError as fault:
-            self._report(f"{path} can't be written: {fault}", damaged=0)
+            self._remember(f"{path} can't be written: {fault}", warn=self._writes)
+            self._writes = False  # nor can the next ones, most likely: one warning tells it
             return [page]
+        self._writes = True
         self._names.add(path.name)
         self._stored, self._stored_bytes = self._stored + 1, self._stored_bytes + page.data.nbytes
         for key in page.keys[:-1]:
@@ -142,10 +145,10 @@ class DiskTier:
             (self.folder / self._name(alias)).hardlink_to(path)
             self._names.add(self._name(alias))
 
-    def _report(self, fault: str, damaged: int = 1) -> None:
-        self._damaged += damaged
+    def _remember(self, fault: str, *, warn: bool) -> None:
         self._faults.append(fault)
-        warnings.warn(f"kv_offloading_dir: {fault}", stacklevel=3)
+        if warn:
+            warnings.warn(f"kv_offloading_dir: {fault}", stacklevel=3)
 
 
 def _changed(folder: Path) -> int:
