@@ -120,7 +120,7 @@ def test_a_weight_that_is_first_uploaded_in_a_step_stays_its_own():
         for _ in range(3):
             add(x, x)  # temporaries that are given back before the weight comes
         out = add(add(x, x), late)
-    assert late.storage.copies[provider.device].pool is provider.device.home
+    assert late.storage.copies[provider.device].pool is provider.device.lasting
     with dispatcher:
         step.replay()
         assert np.array_equal(out.numpy(), 4 + np.arange(256).reshape(4, 64))

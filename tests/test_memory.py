@@ -46,15 +46,15 @@ def test_a_buffer_that_is_used_again_is_zero_where_that_is_asked(host):
 
 
 def test_scratch_and_home_are_two_pools_once_a_capture_swaps_one_in(host):
-    host.scratch = {}
+    host.scratch = host.apart()
     scratch, home = host.alloc(300, scratch=True), host.alloc(300)
     host.release(scratch)
     host.release(home)
-    assert [len(pool[512]) for pool in (host.home, host.scratch)] == [1, 1]
+    assert [pool.nbytes for pool in (host.lasting, host.scratch, host.home)] == [512, 512, 0]
 
 
 def test_a_capture_swaps_its_pool_in_for_its_own_thread_only(host):
-    host.scratch = {}
+    host.scratch = host.apart()
     with ThreadPoolExecutor(1) as other:
         held = other.submit(host.alloc, 300, scratch=True).result()
     assert held.pool is host.home

@@ -16,8 +16,9 @@ from weakref import ref
 import numpy as np
 
 from vtcore.dispatch import Dispatcher
-from vtcore.memory import HOST, Memory, Pool
+from vtcore.memory import HOST, Memory
 from vtcore.op import Call, Op
+from vtcore.pool import Pool
 from vtcore.provider import Launch, Provider
 from vtcore.storage import Storage
 from vtcore.tensor import Inputs, Tensor, bare
@@ -32,7 +33,7 @@ class Capture:
 
     def __init__(self, dispatcher: Dispatcher, inputs: Inputs | None = None) -> None:
         self.dispatcher, self.inputs = dispatcher, inputs
-        self.pools: dict[Memory, Pool] = {m: {} for m in {p.memory for p in dispatcher.providers} | {HOST}}
+        self.pools = {m: m.apart() for m in {p.memory for p in dispatcher.providers} | {HOST}}
         self.parts: list[Callable[[], None]] = []
         self.held: dict[int, Storage] = {}  # those that the step reads or writes and doesn't make, or that cross between memories
         # caches and inputs, where launches see them, and the op of the first:
@@ -47,11 +48,11 @@ class Capture:
     @property
     def nbytes(self) -> int:
         """What its temporaries take, without results that are still in use."""
-        return sum(size * len(buffers) for pool in self.pools.values() for size, buffers in pool.items())
+        return sum(pool.nbytes for pool in self.pools.values())
 
     def __del__(self) -> None:
-        for memory, pool in self.pools.items():  # its temporaries go with it
-            memory.made -= sum(size * len(buffers) for size, buffers in pool.items())
+        for pool in self.pools.values():  # its temporaries go with it
+            pool.close()
 
     def replay(self) -> None:
         """Run the step again. The caller has written its inputs."""

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vtcore import system_pages
+from vtcore.errors import OutOfMemoryError
+from vtcore.pool import LARGE, Lasting, Pool, Scratch
 
 Array = np.ndarray[Any, Any]
-Pool = dict[int, list[Any]]  # buffers that wait for use, by size
 ALIGNMENT = 128
-LARGE = 1 << 16  # bytes from which on a buffer begins with one of the system's pages
+PAGED = 1 << 16  # bytes from which on a buffer begins with one of the system's pages
 
 
 def references(buffer: Array) -> int:
@@ -25,11 +26,19 @@ UNSEEN = references(np.empty(2, np.uint8)[1:])  # of a buffer that nobody else l
 
 
 class Held(NamedTuple):
-    """A piece of a memory: what the memory made, its size, the pool that it goes back to."""
+    """A piece of a memory: what the memory made, its size, the pool that it goes back to. None: it was not made here, and its size is 0."""
 
     buffer: Any
     nbytes: int
-    pool: Pool
+    pool: Pool | None
+
+
+def rounded(nbytes: int, parts: int) -> int:
+    """The size of a buffer for so many bytes: a power of two; if large, the next of so many parts of one, or (0) of 64 KiB."""
+    if nbytes < LARGE:
+        return max(256, 1 << (nbytes - 1).bit_length())
+    step = (1 << nbytes.bit_length() - 1) // parts if parts else 1 << 16
+    return -(-nbytes // step) * step
 
 
 class Captured(threading.local):
@@ -47,7 +56,7 @@ class Memory:
     gives_back = False  # whether rows of a storage can cost nothing once they are not needed
 
     def __init__(self) -> None:
-        self.home: Pool = {}
+        self.home, self.lasting = Scratch(self._dropped), Lasting(self._dropped)
         self._captured = Captured()
         self.made = self.live = 0
 
@@ -61,24 +70,53 @@ class Memory:
     def scratch(self, pool: Pool | None) -> None:
         self._captured.pool = pool
 
+    def apart(self) -> Pool:
+        """A pool for a capture's temporaries."""
+        return Pool(self._dropped)
+
     def alloc(self, nbytes: int, zero: bool = False, scratch: bool = False) -> Held:
         """Room for `nbytes`. Weights, caches and uploads never take scratch: a replay writes over what a captured step gave back."""
-        pool = self.scratch if scratch else self.home
-        size = max(256, 1 << (nbytes - 1).bit_length()) if nbytes < 1 << 20 else -(-nbytes // 65536) * 65536
-        try:
-            buffer = pool[size].pop()
-        except LookupError:
-            buffer, self.made = self._make(size, zero), self.made + size
+        pool, size = (self.scratch, rounded(nbytes, 8)) if scratch else (self.lasting, rounded(nbytes, 0))
+        if (taken := pool.take(size)) is None:
+            buffer = self._fresh(size, zero)
+            self.made += size
+            pool.took(size)
         else:
+            size, buffer = taken
             if zero:
                 self._zero(buffer, size)
         self.live += size
         return Held(buffer, size, pool)
 
+    def _fresh(self, size: int, zero: bool) -> Any:
+        try:
+            return self._make(size, zero)
+        except (MemoryError, OutOfMemoryError):
+            self.trim()
+            return self._make(size, zero)
+
+    def trim(self) -> None:
+        """Give back what only waits to be used again."""
+        self.home.clear()
+        self.lasting.clear()
+        self.synchronize()
+
     def release(self, held: Held) -> None:
         """Back to the pool that it came from."""
         self.live -= held.nbytes
-        held.pool.setdefault(held.nbytes, []).append(held.buffer)
+        if held.pool is not None:
+            held.pool.give(held.nbytes, held.buffer)
+
+    def lose(self, held: Held) -> None:
+        """A piece that may not be used again: somebody still looks at it, who has it for good."""
+        self.live -= held.nbytes
+        self.made -= held.nbytes
+        if held.pool is not None:
+            held.pool.give(held.nbytes, None)
+
+    def _dropped(self, size: int, buffer: Any) -> None:
+        self.made -= size
+        self._unmake(buffer)
 
     # Where the host and a device share one memory, nothing is copied between them:
 
@@ -101,6 +139,10 @@ class Memory:
 
     def _make(self, size: int, zero: bool) -> Any:
         raise NotImplementedError(f"memory {self.name!r} doesn't say how room is made")
+
+    def _unmake(self, buffer: Any) -> None:
+        """Give a buffer back to the system, at the latest when what was enqueued is done: called by whatever thread, at any moment.
+        Nothing is to be done where it goes with its last reference."""
 
     def _zero(self, buffer: Any, size: int) -> None:
         raise NotImplementedError(f"memory {self.name!r} doesn't say how it is cleared")
@@ -132,7 +174,7 @@ class HostMemory(Memory):
     @staticmethod
     def fresh(size: int) -> Array:
         """Zeros that are aligned, of an array of their own."""
-        alignment = ALIGNMENT if size < LARGE else system_pages.SIZE
+        alignment = ALIGNMENT if size < PAGED else system_pages.SIZE
         raw = np.zeros(size + alignment, np.uint8)
         start = -raw.ctypes.data % alignment
         return raw[start : start + size]
@@ -142,8 +184,7 @@ class HostMemory(Memory):
         if held.buffer.base is not None and references(held.buffer) <= UNSEEN:
             super().release(held)
         else:
-            self.live -= held.nbytes
-            self.made -= held.nbytes
+            self.lose(held)
 
     def _zero(self, buffer: Array, size: int) -> None:
         buffer[:] = 0

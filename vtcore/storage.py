@@ -68,7 +68,7 @@ class Storage:
             if memory is HOST:
                 for other, there in self.copies.items():
                     if (view := other.view(there)) is not None:
-                        held, self.shared = Held(view[: self.nbytes], 0, {}), other
+                        held, self.shared = Held(view[: self.nbytes], 0, None), other
             elif HOST in self.copies and (held := memory.adopt(self.copies[HOST].buffer[: self.nbytes])) is not None:
                 self.shared = memory
         held = held or memory.alloc(self.nbytes, zero=not self.written.all())

@@ -127,7 +127,7 @@ def of(array: Array | Blocks) -> Tensor:
     """A host array as a Tensor: no copy if it is contiguous, so a memory-mapped weight stays on disk until it is read."""
     data = np.ascontiguousarray(array.data if isinstance(array, Blocks) else array)
     flat = data.reshape(-1).view(np.uint8) if data.size else np.zeros(0, np.uint8)
-    return Tensor(Storage.holding(data.nbytes, HOST, Held(flat, 0, {})), array.shape, array.dtype)
+    return Tensor(Storage.holding(data.nbytes, HOST, Held(flat, 0, None)), array.shape, array.dtype)
 
 
 def empty(memory: Memory, shape: Shape, dtype: Any = np.float32) -> Tensor:

@@ -68,7 +68,7 @@ class Outputs:
         if zero:
             guarded.inside[...] = 0
         self._host.append(guarded)
-        return Held(guarded.inside, 0, {})
+        return Held(guarded.inside, 0, None)
 
     def _behind(self, held: Held, nbytes: int, zero: bool) -> Held:
         self._again(held)

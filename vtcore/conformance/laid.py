@@ -28,7 +28,7 @@ class Laid:
         ends = sum((n - 1) * s for n, s in zip(array.shape, self.steps, strict=True)) + 1 if array.size else 0
         self.elements = max(array.shape[0] * self.steps[0], ends) if pages else ends
         self.guarded = Guarded(self.elements * array.itemsize)
-        storage = Storage.holding(self.guarded.inside.nbytes, HOST, Held(self.guarded.inside, 0, {}))
+        storage = Storage.holding(self.guarded.inside.nbytes, HOST, Held(self.guarded.inside, 0, None))
         self.tensor = Tensor(storage, value.shape, value.dtype, None if isinstance(value, Blocks) else self.steps)
         if pages:
             _by_pages(self.tensor)

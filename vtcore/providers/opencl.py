@@ -85,17 +85,19 @@ class OpenCL(Device):
         if not self.shares or not host.nbytes or host.ctypes.data % WORD:
             return None
         flags = cl.mem_flags.READ_WRITE if host.flags.writeable else cl.mem_flags.READ_ONLY
-        return Held(self._over(host, flags)._replace(adopted=True), 0, {})
+        return Held(self._over(host, flags)._replace(adopted=True), 0, None)
 
     def release(self, held: Held) -> None:
         """Into the pool; not what was adopted, nor what somebody still looks at: that goes when the queue is done with it."""
         piece: Piece = held.buffer
         if piece.adopted or (piece.host is not None and references(piece.host) > UNSEEN):
             self._kept.append(piece)
-            self.live -= held.nbytes
-            self.made -= held.nbytes
+            self.lose(held)
         else:
             super().release(held)
+
+    def _unmake(self, buffer: Piece) -> None:
+        self._kept.append(buffer)  # the host's bytes behind it may go once the queue is done with them
 
     def upload(self, held: Held, offset: int, host: Array) -> None:
         small = host.nbytes < WAITS  # what is small is copied, since its owner may write to it before the queue has read it

@@ -76,6 +76,10 @@ class FakeDriver:
         self.blocks[ctypes.addressof(block)] = block
         return GOOD, ctypes.addressof(block)
 
+    def cuMemFree(self, address):
+        del self.blocks[address]
+        return (GOOD,)
+
     def cuMemHostAlloc(self, size, flags):
         self.pinned = (ctypes.c_uint8 * size)()
         return GOOD, ctypes.addressof(self.pinned)

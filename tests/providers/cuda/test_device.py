@@ -69,6 +69,24 @@ def test_a_full_device_is_told_with_the_sums(module):
         device.alloc(1 << 31)
 
 
+def test_memory_that_nobody_has_any_more_is_given_back_once_the_stream_is_done(device, module):
+    pinned = len(module.blocks)
+    device.release(device.alloc(3 << 20))  # what lasted is not kept for others
+    assert len(module.blocks) == pinned + 1
+    device.synchronize()
+    assert (len(module.blocks), device.made) == (pinned, 0)
+    dispatcher = Dispatcher([Accelerator("cuda", device, {})], strict=True)
+    x, w = of(RNG.standard_normal((3, 8)).astype(np.float32)), of(np.ones(8, np.float32))
+    with dispatcher, Capture(dispatcher) as capture:
+        ops.rms_norm(ops.rms_norm(x, w, 1e-6), w, 1e-6)
+    taken, made = len(module.blocks), capture.nbytes
+    assert made
+    del capture
+    device.synchronize()
+    assert len(module.blocks) < taken
+    assert sum(map(len, module.blocks.values())) == device.made
+
+
 def test_after_an_error_that_stays_every_call_raises(device, module):
     module.failing["cuStreamSynchronize"] = ILLEGAL
     with pytest.raises(ProviderError, match="cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -48,10 +49,16 @@ class CUDA(Device):
         _, total = driver("cuMemGetInfo")
         self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024, subgroups=target.WARP)
         self._staging = Staging(driver, self.stream)
+        self._doomed: deque[int] = deque()  # buffers that nobody has any more
         self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
         self._failed: dict[str, str] = {}
 
+    def _unmake(self, buffer: int) -> None:
+        self._doomed.append(buffer)  # freeing waits for what is enqueued
+
     def _make(self, size: int, zero: bool) -> int:
+        if self._doomed:
+            self.synchronize()
         try:
             buffer = int(self.driver("cuMemAlloc", size))
         except OutOfMemoryError as full:
@@ -77,6 +84,8 @@ class CUDA(Device):
 
     def synchronize(self) -> None:
         self.driver("cuStreamSynchronize", self.stream)
+        for _ in range(len(self._doomed)):
+            self.driver("cuMemFree", self._doomed.popleft())
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
         """KernelBuildError, each time, with NVRTC's log where it refuses the kernel's text."""

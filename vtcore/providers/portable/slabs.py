@@ -31,7 +31,7 @@ class Slabs:
 
     def tensor(self, nbytes: int) -> Tensor:
         """Bytes of zero that live as long as this tensor."""
-        return Tensor(Storage.holding(nbytes, HOST, Held(self._room(nbytes), 0, {})), (nbytes,), np.dtype(np.uint8))
+        return Tensor(Storage.holding(nbytes, HOST, Held(self._room(nbytes), 0, None)), (nbytes,), np.dtype(np.uint8))
 
     def _room(self, nbytes: int) -> Array:
         with self._lock:

@@ -10,7 +10,6 @@ from weakref import finalize
 
 import numpy as np
 
-from vtcore.errors import OutOfMemoryError
 from vtcore.memory import UNSEEN, Array, Held, references
 from vtcore.providers.gpu.device import Device, Values
 from vtcore.providers.kernels.declare import Kernel
@@ -48,11 +47,7 @@ class Vulkan(Device):
 
     def _make(self, size: int, zero: bool) -> Lease:
         self.queue.alive()
-        try:
-            buffer = self.heap.make(size)
-        except OutOfMemoryError:
-            self._trim()
-            buffer = self.heap.make(size)
+        buffer = self.heap.make(size)
         if zero and not self.shares:  # fresh pages of the host's are zeros
             self._fill(buffer, size)
         return self.heap.lease(buffer)
@@ -67,23 +62,18 @@ class Vulkan(Device):
     def adopt(self, host: Array) -> Held | None:
         self.queue.alive()
         buffer = self.heap.adopt(host)
-        return None if buffer is None else Held(self.heap.lease(buffer), 0, {})
+        return None if buffer is None else Held(self.heap.lease(buffer), 0, None)
 
     def release(self, held: Held) -> None:
         """Into the pool; not what was adopted, nor what somebody still looks at: that goes when the queue is done with it."""
         buffer: Buffer = held.buffer.buffer
         if buffer.adopted or (self.shares and buffer.mapped is not None and references(buffer.mapped) > UNSEEN):
-            self.live -= held.nbytes
-            self.made -= held.nbytes
+            self.lose(held)
             return
         super().release(held._replace(buffer=self.heap.lease(held.buffer.buffer)))
 
-    def _trim(self) -> None:
-        """Give back buffers that wait in the pool."""
-        self.made -= sum(size * len(free) for size, free in self.home.items())
-        for free in self.home.values():
-            free.clear()
-        self.queue.wait()
+    def trim(self) -> None:
+        super().trim()
         self._sweep()
 
     def _sweep(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vtcore import system_pages
-from vtcore.memory import HOST, LARGE, Array
+from vtcore.memory import HOST, PAGED, Array
 from vtcore.providers.vulkan.api import Handle, ffi, vk
 from vtcore.providers.vulkan.physical import Physical
 
@@ -22,7 +22,7 @@ class Imports:
     @classmethod
     def of(cls, device: Handle, physical: Physical) -> Imports | None:
         """Those of a device, or None where they become no memory that both see."""
-        ask, probe = vk.vkGetDeviceProcAddr(device, "vkGetMemoryHostPointerPropertiesEXT"), HOST.fresh(LARGE)
+        ask, probe = vk.vkGetDeviceProcAddr(device, "vkGetMemoryHostPointerPropertiesEXT"), HOST.fresh(PAGED)
         kinds = vk.vkGetPhysicalDeviceMemoryProperties(physical.handle)
         about = ffi.new("VkMemoryHostPointerPropertiesEXT*")
         about.sType = vk.VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT
@@ -36,7 +36,7 @@ class Imports:
 
     def fresh(self, size: int) -> Array:
         """Zeros that are whole pages, of an array of their own."""
-        return HOST.fresh(max(self.whole(size), LARGE))
+        return HOST.fresh(max(self.whole(size), PAGED))
 
     def whole(self, size: int) -> int:
         """As many bytes or more, in whole pages."""
