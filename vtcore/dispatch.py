@@ -78,7 +78,7 @@ class Dispatcher:
 
     def _recorded(self, provider: Provider, op: Op, function: Function, call: Call) -> Any:
         """Run a kernel of a provider that tells of its launches by itself."""
-        touched = self.bring(op, call, provider.memory)
+        touched = self.bring(op, provider.brings(op, call), provider.memory)
         if self.recorder is not None and op.touches:
             self.recorder.brought(op, call, provider.memory)
         out = function(**call)

@@ -91,6 +91,10 @@ class Provider:
     def prepare(self, op: Op, weight: Any) -> None:
         """Called once for each weight at load with the op that will read it: a provider may make and keep a repacked form of it."""
 
+    def brings(self, op: Op, call: Call) -> Call:
+        """Of a call's arguments those that must be true in its memory before its kernel is called. Only of providers that record."""
+        return call
+
     def takes(self, op: Op, weight: Any) -> bool:
         """Whether nobody behind it in a chain needs to prepare a weight for this op, since it will read it itself."""
         return False

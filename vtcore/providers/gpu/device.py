@@ -24,6 +24,7 @@ DTYPES = {
 }  # fmt: skip
 Values = tuple[int | float, ...]  # of a kernel's parameters, in order
 Bound = Any  # a launch with its arguments; only its device looks inside
+COUNTED = 1 << 32  # elements: from so many on kernels can't count them
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,8 @@ def too_large(tensor: Tensor, limits: Limits) -> str | None:
     nbytes = max(tensor.storage.nbytes, tensor.nbytes)  # of a weight's outline only the shape is known
     if nbytes > limits.binding:
         return f"its storage has {nbytes:,} bytes; a kernel of this device sees at most {limits.binding:,}"
-    return (
-        None if prod(tensor.shape) < 1 << 32 and begin(tensor) < 1 << 32 else "it has 2^32 elements or more, and kernels count in 32 bits"
-    )
+    counts = prod(tensor.shape) < COUNTED and begin(tensor) < COUNTED
+    return None if counts else "it has 2^32 elements or more, and kernels count in 32 bits"
 
 
 def is_float32(tensor: Tensor) -> bool:

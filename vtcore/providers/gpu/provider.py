@@ -13,6 +13,7 @@ from vtcore.errors import KernelBuildError, ProviderError
 from vtcore.op import Call, Op
 from vtcore.provider import Decline, Function, Provider, Sink
 from vtcore.providers.gpu.device import Device, too_large
+from vtcore.providers.gpu.parts import parts, rows_of_a_part
 from vtcore.providers.gpu.table import TABLE, Entry, table
 from vtcore.tensor import Tensor
 
@@ -32,7 +33,9 @@ class Accelerator(Provider):
         longs = TABLE[op.name].longs if op.name in TABLE else ()
         for name, value in call.items():
             for tensor in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(tensor, Tensor) and (reason := _unseen(tensor, self.device, long=name in longs)):
+                if not isinstance(tensor, Tensor) or self._cut(op, tensor, name):
+                    continue
+                if reason := _unseen(tensor, self.device, long=name in longs):
                     return Decline(self.name, op.name, f"{name}: {reason}")
         return super().accept(op, call)
 
@@ -52,11 +55,27 @@ class Accelerator(Provider):
     def prepare(self, op: Op, weight: Any) -> None:
         """Upload a weight once, at load, where a kernel will read it."""
         if self.takes(op, weight):
-            weight.storage.at(self.device)
+            if self._cut(op, weight):
+                parts(self.device, weight)
+            else:
+                weight.storage.at(self.device)
 
     def takes(self, op: Op, weight: Any) -> bool:
-        """Whether there is a kernel that can see it."""
-        return op.name in self.kernels and isinstance(weight, Tensor) and not _unseen(weight, self.device)
+        """Whether there is a kernel that can see it, at least in parts."""
+        seen = op.name in self.kernels and isinstance(weight, Tensor)
+        return seen and (not _unseen(weight, self.device) or self._cut(op, weight))
+
+    def brings(self, op: Op, call: Call) -> Call:
+        """All arguments but those that are cut in parts, each of which is brought for good."""
+        cut = TABLE[op.name].parts if op.name in TABLE else ()
+        return {n: v for n, v in call.items() if n not in cut or not self._cut(op, v, n)} if cut else call
+
+    def _cut(self, op: Op, tensor: Tensor, name: str = "") -> bool:
+        """Whether a matrix is seen some rows at a time: an op's argument of that name, or its weight."""
+        names, limits = TABLE[op.name].parts if op.name in TABLE else (), self.device.limits
+        if not names or (name and name not in names):
+            return False
+        return too_large(tensor, limits) is not None and rows_of_a_part(tensor, limits) > 0
 
     @property
     def repacks(self) -> bool:

@@ -23,18 +23,21 @@ class Entry:
     function: Launching
     declines: Callable[..., str | None] | None
     longs: tuple[str, ...] = ()  # arguments that may be integers of 64 bits
+    parts: tuple[str, ...] = ()  # matrices of which it sees some rows at a time, by `parts`, where all are too many
 
 
 TABLE: dict[str, Entry] = {}
 
 
-def runs(op: Op, *, declines: Callable[..., str | None] | None = None, longs: tuple[str, ...] = ()) -> Callable[[Launching], Launching]:
+def runs(
+    op: Op, *, declines: Callable[..., str | None] | None = None, longs: tuple[str, ...] = (), parts: tuple[str, ...] = ()
+) -> Callable[[Launching], Launching]:
     """Enter a function as the one that runs an op on a device."""
 
     def enter(function: Launching) -> Launching:
         if op.name in TABLE:
             raise ProviderError(f"op {op.name!r} has two entries in the table of accelerators")
-        TABLE[op.name] = Entry(op, function, declines, longs)
+        TABLE[op.name] = Entry(op, function, declines, longs, parts)
         return function
 
     return enter

@@ -6,6 +6,7 @@ import numpy as np
 
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
+from vtcore.providers.gpu.parts import parts
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import integers
 from vtcore.providers.gpu.views import rows as rows_of
@@ -18,9 +19,12 @@ from vtcore.tensor import Tensor, empty
 EMBEDDING = kernel(
     "embedding",
     buffers(reads="w:f32|f16|bf16 ids:i32", writes="y"),
-    "total n k w_stride",
+    "total n k begin count w_stride",
     """
-    if (INDEX < total) ST_y(INDEX, LD_w(min(U32(LD_ids(INDEX / k)), n - 1u) * w_stride + INDEX % k));
+    if (INDEX < total) {
+        uint row = min(U32(LD_ids(INDEX / k)), n - 1u) - begin;
+        if (row < count) ST_y(INDEX, LD_w(row * w_stride + INDEX % k));
+    }
 """,
 )
 
@@ -30,17 +34,20 @@ def _blocks_kernel(name: str) -> Kernel:
     form = FORMS[name]
     text, chunk = form.text()
     stores = "\n".join(f"ST_y(INDEX * 16u + {j}u, {value(chunk, j)});" for j in range(16))
-    begin = begin_of(form.fmt, "line", "INDEX % (k / 16u) * 16u")
+    place = begin_of(form.fmt, "line", "INDEX % (k / 16u) * 16u")
     return kernel(
         f"embedding_{name.lower()}",
         buffers(reads=f"w:bytes ids:i32 {'grid:bytes' if form.grid else ''}", writes="y"),
-        "total n k w_stride",
+        "total n k begin count w_stride",
         f"""
     if (INDEX < total) {{
-        uint line = min(U32(LD_ids(INDEX / (k / 16u))), n - 1u) * w_stride;
-        {begin}
-        {text}
-        {stores}
+        uint row = min(U32(LD_ids(INDEX / (k / 16u))), n - 1u) - begin;
+        if (row < count) {{
+            uint line = row * w_stride;
+            {place}
+            {text}
+            {stores}
+        }}
     }}
 """,
         helpers=form.helpers,
@@ -79,17 +86,15 @@ def _embedding_declines(device: Device, table: Tensor, ids: Tensor) -> str | Non
     return unreadable("table", table)
 
 
-@runs(ops.embedding, declines=_embedding_declines)
+@runs(ops.embedding, declines=_embedding_declines, parts=("table",))
 def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
-    """A work item for each value, of a quantised table for 16 of them."""
+    """A work item for each value, of a quantised table for 16 of them; each part of a table gives the rows that are its own."""
     n, k = table.shape
-    y = empty(device, (*ids.shape, k))
-    seen, stride = seen_matrix(device, table)
-    scalars, kind, ids = [n, k, stride], kind_of(table), integers(device, ids)
-    if kind == "dense":
-        device.each(EMBEDDING, [seen, ids, y], scalars, y.size)
-    else:
-        device.each(EMBEDDINGS[kind], [seen, ids, *patterns_of(device, kind), y], scalars, y.size // 16)
+    y, kind, ids = empty(device, (*ids.shape, k)), kind_of(table), integers(device, ids)
+    chosen, each = (EMBEDDING, 1) if kind == "dense" else (EMBEDDINGS[kind], 16)
+    for part, first in parts(device, table):
+        seen, stride = seen_matrix(device, part)
+        device.each(chosen, [seen, ids, *patterns_of(device, kind), y], [n, k, first, part.shape[0], stride], y.size // each)
     return y
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
+from vtcore.providers.gpu.parts import parts
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import Rows, contiguous, rows
 from vtcore.providers.kernels.blocks import FORMS
+from vtcore.providers.kernels.ops.elementwise import concat
 from vtcore.providers.kernels.products import GROUP, LANES, OUTPUTS, WEIGHTS, product_kernel
 from vtcore.quant.blocks import BlockFormat
 from vtcore.quant.iq import grid
@@ -86,6 +90,17 @@ def multiplied(device: Device, x: Rows, weight: Tensor, bias: Tensor | None, y: 
         device.launch(KERNELS[kind, MANY], [x.tensor, matrix, b, *patterns, y], scalars, across * -(-number // MANY))
 
 
+def side_by_side(
+    device: Device, lead: tuple[int, ...], weight: Tensor, bias: Tensor | None, multiply: Callable[[Tensor, Tensor | None, Tensor], None]
+) -> Tensor:
+    """[*lead N]: what `multiply(weight, bias, result)` gives for each part of a weight and of its bias."""
+    made = []
+    for part, first in parts(device, weight):
+        made.append(empty(device, (*lead, part.shape[0])))
+        multiply(part, bias if bias is None or part is weight else bias[first : first + part.shape[0]], made[-1])
+    return reduce(partial(concat, device), made)
+
+
 def unreadable(name: str, weight: Tensor) -> str | None:
     """Why no kernel reads a weight, or None."""
     return None if kind_of(weight) in WEIGHTS else f"{name} is {weight.dtype}, which no kernel reads"
@@ -95,9 +110,7 @@ def _declines(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) ->
     return unreadable("weight", weight)
 
 
-@runs(ops.linear, declines=_declines)
+@runs(ops.linear, declines=_declines, parts=("weight",))
 def linear(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """One launch, whatever the number of rows."""
-    y = empty(device, (*x.shape[:-1], weight.shape[0]))
-    multiplied(device, rows(device, x), weight, bias, y)
-    return y
+    """One launch, whatever the number of rows; of a weight in parts, one a part."""
+    return side_by_side(device, x.shape[:-1], weight, bias, partial(multiplied, device, rows(device, x)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import contiguous, rows
 from vtcore.providers.kernels.blocks import FORMS
-from vtcore.providers.kernels.ops.linear import FEW, NO_CHOICE, WIDE, Choice, kind_of, patterns_of, seen_matrix, unreadable
+from vtcore.providers.kernels.ops.linear import FEW, NO_CHOICE, WIDE, Choice, kind_of, patterns_of, seen_matrix, side_by_side, unreadable
 from vtcore.providers.kernels.rounded import BLOCK, FACTS, ROUND, rounded_kernel
 from vtcore.tensor import Tensor, empty
 
@@ -39,13 +41,10 @@ def _declines(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) ->
     return unreadable("weight", weight)
 
 
-@runs(ops.linear_q8, declines=_declines)
+@runs(ops.linear_q8, declines=_declines, parts=("weight",))
 def linear_q8(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Two launches, of which the first is shared by all that multiply x."""
-    y = empty(device, (*x.shape[:-1], weight.shape[0]))
-    codes, facts = rounded(device, x)
-    multiplied(device, codes, facts, weight, bias, y)
-    return y
+    """Two launches, of which the first is shared by all that multiply x; of a weight in parts, one more a part."""
+    return side_by_side(device, x.shape[:-1], weight, bias, partial(multiplied, device, *rounded(device, x)))
 
 
 def multiplied(
