@@ -39,6 +39,13 @@ def cut(x: Array) -> Array:
     return wider[..., 3 : 3 + x.shape[-1]]
 
 
+def endless(x: Array) -> Array:
+    """The same values but for the second token's first one, which is infinite."""
+    changed = x.copy()
+    changed[(1, *([0] * (x.ndim - 1)))] = np.inf
+    return changed
+
+
 def turned(x: Array) -> Array:
     """The same values with the axes in the opposite order in memory."""
     return np.ascontiguousarray(x.T).T

@@ -8,9 +8,9 @@ import numpy as np
 
 from vtcore.op import Array, Call, Tolerance, op
 from vtcore.ops.exact import narrow, sigmoid, wide
-from vtcore.ops.inputs import cut, normal, ones, turned
+from vtcore.ops.inputs import cut, endless, normal, ones, turned
 from vtcore.ops.rules import first, unless
-from vtcore.ops.states import GATHERED, RUNS, in_sixteen, runs, touched, walk, walk_of, walk_rules, wrong_walks
+from vtcore.ops.states import GATHERED, RUNS, fading, in_sixteen, runs, touched, walk, walk_of, walk_rules, wrong_walks
 
 SHORT = Tolerance({"float32": 1e-5}, "float32 sums of a few products, then an exponential: under 80 ulp of the row's largest")
 
@@ -74,6 +74,7 @@ def _delta_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield base | {"turns": True}
     yield base | {"q": cut(base["q"]), "v": turned(base["v"])}
     yield base | {"decay": base["decay"] * 1e3, "beta": base["beta"] * 2}
+    yield base | {"decay": np.full_like(base["decay"], -200), "v": endless(base["v"])}
     yield from in_sixteen(base)
 
 
@@ -126,7 +127,7 @@ def gated_delta(
     Linear, 2025."""
     share = v.shape[1] // q.shape[1]
     queries, keys = (np.tile(wide(a), (1, share, 1)) if turns else np.repeat(wide(a), share, 1) for a in (q, k))
-    values, kept, betas, out = wide(v), np.exp(wide(decay)), wide(beta), np.zeros(v.shape)
+    values, kept, betas, out = wide(v), fading(wide(decay)), wide(beta), np.zeros(v.shape)
 
     def step(t: int, s: Array) -> Array:
         s = s * kept[t][:, :, None]

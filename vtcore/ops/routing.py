@@ -118,6 +118,8 @@ def _sparse_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield {"logits": rng.integers(-2, 3, (9, 40)).astype(np.float32), "jitter": 0.3}
     yield {"logits": -np.abs(normal(rng, 3, 24)), "jitter": 0.2}
     yield {"logits": cut(normal(rng, 3, 24)), "jitter": 0.2}
+    yield {"logits": np.array([[1, -np.inf], [-np.inf, 1], [np.nan, 1], [1, np.nan]], np.float32), "jitter": 0.2}
+    yield {"logits": np.array([[np.nan] * 3, [-np.inf] * 3, [np.nan, -np.inf, 1], [-np.inf, 1, np.nan]], np.float32), "jitter": 0.2}
     yield from sixteen({"logits": normal(rng, 3, 24), "jitter": 0.2})
 
 
@@ -135,12 +137,12 @@ def route_sparse(logits: Array, jitter: float) -> tuple[Array, Array]:
     """Weights [T 2] and numbers [T 2] of the two best experts of each token, each weighed among those that come near it alone.
 
     logits [T E]. A logit x is near the best one b where (b - x) / max(|x|, b) <= 2 * jitter; the weight is b's share of the softmax over
-    those. For the second expert the first is left out. Ties go to the lower number. SparseMixer-v2, Liu and others, 2024 (Phi 3.5 MoE)."""
+    those. For the second expert the first is left out. Ties go to the lower number. NaN counts as -inf, but makes every weight that it is
+    near to NaN. SparseMixer-v2, Liu and others, 2024 (Phi 3.5 MoE)."""
     x, left = wide(logits), wide(logits)
-    weights, ids = np.zeros((len(x), 2)), np.zeros((len(x), 2), np.int32)
+    weights, ids = np.zeros((len(x), 2)), _highest(np.where(np.isnan(x), -np.inf, x), 2).astype(np.int32)
     rows = np.arange(len(x))
     for j in range(2):
-        ids[:, j] = _highest(left, 1)[:, 0]
         best = left[rows, ids[:, j]][:, None]
         near = ~((best - x) / np.maximum(np.abs(x), best) > 2 * jitter)
         weights[:, j] = 1 / np.where(near, np.exp(left - best), 0).sum(-1)

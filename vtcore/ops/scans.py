@@ -8,9 +8,9 @@ import numpy as np
 
 from vtcore.op import Array, Call, op
 from vtcore.ops.exact import narrow, wide
-from vtcore.ops.inputs import cut, normal, ones, turned
+from vtcore.ops.inputs import cut, endless, normal, ones, turned
 from vtcore.ops.rules import first, unless
-from vtcore.ops.states import GATHERED, RUNS, in_sixteen, runs, touched, walk, walk_of, walk_rules, wrong_walks
+from vtcore.ops.states import GATHERED, RUNS, fading, in_sixteen, runs, touched, walk, walk_of, walk_rules, wrong_walks
 
 
 def _scan_samples(rng: np.random.Generator) -> Iterator[Call]:
@@ -23,6 +23,7 @@ def _scan_samples(rng: np.random.Generator) -> Iterator[Call]:
     yield base | {"d": None}
     yield base | {"dt": None, "d": None, "x": cut(base["x"]), "b": turned(base["b"])}
     yield base | {"a": base["a"] * 1e3}
+    yield base | {"dt": None, "a": np.full_like(base["a"], -200), "x": endless(base["x"])}
     yield from in_sixteen(base)
 
 
@@ -81,7 +82,7 @@ def selective_scan(
     skip = np.zeros(x.shape[1]) if d is None else wide(d)
 
     def step(t: int, s: Array) -> Array:
-        kept = np.exp(steps[t] * wide(a))[:, None, None]
+        kept = fading(steps[t] * wide(a))[:, None, None]
         s = wide(narrow(s * kept + inputs[t][:, :, None] * (steps[t][:, None] * rows[t])[:, None, :]))
         out[t] = np.einsum("hsp,hs->hp", s, outputs[t]) + skip[:, None] * rows[t]
         return s
@@ -96,6 +97,7 @@ def _channel_samples(rng: np.random.Generator) -> Iterator[Call]:
     base = _channels(rng, 3, 24, 8)
     yield base | {"x": cut(base["x"]), "rate": turned(base["rate"])}
     yield base | {"rate": base["rate"] * 1e3}
+    yield base | {"dt": np.ones_like(base["dt"]), "rate": np.full_like(base["rate"], -200), "x": endless(base["x"])}
     yield from in_sixteen(base)
 
 
@@ -135,7 +137,7 @@ def channel_scan(
     rows, steps, inputs, outputs, out = wide(x), wide(dt), wide(b), wide(c), np.zeros(x.shape)
 
     def step(t: int, s: Array) -> Array:
-        s = wide(narrow(s * np.exp(steps[t] * wide(rate)) + inputs[t][:, None] * (steps[t] * rows[t])))
+        s = wide(narrow(s * fading(steps[t] * wide(rate)) + inputs[t][:, None] * (steps[t] * rows[t])))
         out[t] = (s * outputs[t][:, None]).sum(0) + wide(d) * rows[t]
         return s
 

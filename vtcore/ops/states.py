@@ -63,6 +63,12 @@ def walk_rules(state: Array, source: Array, slots: Array, starts: Array, **_: ob
     )
 
 
+def fading(x: Array) -> Array:
+    """exp(x) in float64, but 0 where float32 holds none: a state that is infinite becomes NaN there, in any precision."""
+    kept = np.exp(x)
+    return np.where(narrow(kept) == 0, 0, kept)
+
+
 def walk(state: Array, source: Array, slots: Array, starts: Array, step: Callable[[int, Array], Array]) -> None:
     """Every request's tokens in order: step(t, the state before in float64) gives the state after, which is rounded to float32."""
     for r, slot in enumerate(source):

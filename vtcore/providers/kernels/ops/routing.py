@@ -125,9 +125,11 @@ SPARSE = """
     float first = -1.0f;
     for (uint j = 0u; j < 2u; j++) {
         float best = AS_F32(0xff800000u), place = -F32(experts), total = 0.0f;
-        for (uint e = LANE; e < experts; e += WG) if (F32(e) != first) best = max(best, LD_logits(from + e));
+        for (uint e = LANE; e < experts; e += WG) if (F32(e) != first) best = max(best, vt_number(LD_logits(from + e)));
         best = GROUP_MAX(best);
-        for (uint e = LANE; e < experts; e += WG) if (F32(e) != first && LD_logits(from + e) == best) place = max(place, -F32(e));
+        for (uint e = LANE; e < experts; e += WG) {
+            if (F32(e) != first && vt_number(LD_logits(from + e)) == best) place = max(place, -F32(e));
+        }
         place = min(-GROUP_MAX(place), F32(experts - 1u));
         for (uint e = LANE; e < experts; e += WG) {
             float x = LD_logits(from + e);
@@ -141,12 +143,13 @@ SPARSE = """
         first = place;
     }
 """
+NUMBER = "FN float vt_number(float v) { return fn_nan(v) ? AS_F32(0xff800000u) : v; }"
 ROUTE_SPARSE = kernel(
     "route_sparse",
     buffers(reads="logits", writes="weights ids:i32"),
     "experts row twice:f32",
     SPARSE,
-    helpers=maths.text(SPARSE),
+    helpers=maths.text(SPARSE + NUMBER) + NUMBER,
 )
 
 

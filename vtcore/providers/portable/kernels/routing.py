@@ -168,7 +168,8 @@ def _best_but(k: Lanes, at: Val, experts: Val, taken: Val) -> tuple[Val, Val]:
     for i, count in k.vectors(experts):
         index = k.splat(i.cast("trunc", I32)) + k.iota()
         same = _left(k, at, i, count, taken)[0].eq(k.splat(top))
-        where.set(k.min(k.select(same, index, k.ints(LAST)), where.get()))
+        other = k.select(index.eq(k.splat(taken)), k.ints(LAST), index)
+        where.set(k.min(k.select(same, other, k.ints(LAST)), where.get()))
     return k.min(k.hmin(where.get()), (experts - 1).cast("trunc", I32)), top
 
 
