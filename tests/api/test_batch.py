@@ -179,6 +179,26 @@ def test_a_file_that_is_no_output_is_left_alone(batch, tmp_path):
     assert (tmp_path / "out").read_text() == "my thesis\n"
 
 
+def test_what_can_t_be_read_twice_is_refused(served, tmp_path):
+    source = write(tmp_path / "in", [line(0)])
+    os.mkfifo(tmp_path / "pipe")
+    for asked, answers in ((tmp_path / "pipe", tmp_path / "out"), (source, tmp_path / "pipe"), (source, tmp_path)):
+        with pytest.raises(ArgumentError, match="it must be a file, since"):
+            served(lambda service, files=(asked, answers): run_batch(service, *files, 4, lambda *_: None))
+
+
+def test_what_changes_meanwhile_is_never_taken_for_answered(served, tmp_path):
+    source, out = write(tmp_path / "in", [line(i) for i in range(3)]), tmp_path / "out"
+
+    def change(count, total):
+        if not count:
+            write(source, [line(0), line(1, max_tokens=9), line(5)])
+
+    with pytest.raises(VtcoreError, match=r"was changed meanwhile: 2 of its requests are gone, such as 'q1'"):
+        served(lambda service: run_batch(service, source, out, 4, change))
+    assert [a["custom_id"] for a in read(out)] == ["q0"]
+
+
 def test_two_processes_do_not_write_one_file(batch, tmp_path):
     with BatchOutput(tmp_path / "out"), pytest.raises(ArgumentError, match="another process"):
         batch([line(0)])

@@ -16,7 +16,7 @@ from vtcore.api.completion import CompletionRequest
 from vtcore.api.completion_answer import CompletionAnswer
 from vtcore.api.errors import api_error
 from vtcore.api.service import Service
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, VtcoreError
 
 Done = Callable[[int, int], None]  # answers written, of how many
 FAILED = 500  # from this status on it was not the request's fault
@@ -35,13 +35,17 @@ async def run_batch(service: Service, source: Path, target: Path, at_once: int, 
     A fault of the engine is no answer, and may be that of any request beside it: those that it ended are asked once more, each by itself,
     and after a second fault have no line, so that the next run asks them again.
     Raises ArgumentError, before anything is computed, for a file that isn't of the format, and for a target that holds answers to other
-    requests."""
+    requests. VtcoreError at the end where `source` was changed meanwhile: what was added to it waits for the next run."""
+    _check_files(source, target)
     with BatchOutput(target) as output:
         names = {line.custom_id: line.answer_id for line in read_batch(source)}
         _check_same(output, names)
         run = _Run(service, output, len(names), done)
-        again = await run.answer((line for line in read_batch(source) if line.custom_id not in output.answered), at_once)
+        wanted = (line for line in read_batch(source) if names.get(line.custom_id) == line.answer_id)
+        again = await run.answer((line for line in wanted if line.custom_id not in output.answered), at_once)
         failed = await run.answer(iter([line for line, _ in again]), 1)
+        if gone := names.keys() - output.answered.keys() - {line.custom_id for line, _ in failed}:
+            raise VtcoreError(f"{source} was changed meanwhile: {len(gone)} of its requests are gone, such as {min(gone)!r:.80}")
         return Outcome(run.refused, {line.custom_id: fault for line, fault in failed})
 
 
@@ -99,6 +103,12 @@ async def _asked(service: Service, line: BatchLine) -> ChatAnswer | CompletionAn
     if line.url.endswith("chat/completions"):
         return await service.chat(ChatRequest.model_validate(line.body))
     return await service.complete(CompletionRequest.model_validate(line.body))
+
+
+def _check_files(source: Path, target: Path) -> None:
+    for path, why in ((source, "requests are read twice"), (target, "answers are read when a run is taken up")):
+        if path.exists() and not path.is_file():
+            raise ArgumentError(f"{path} is a pipe, a device or a directory; it must be a file, since {why}")
 
 
 def _check_same(output: BatchOutput, names: dict[str, str]) -> None:
