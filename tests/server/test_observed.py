@@ -1,18 +1,20 @@
 """What a server tells of its requests elsewhere: a span each, and a line each."""
 
-import asyncio
 import json
+import threading
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from starlette.testclient import TestClient
 
-from tests.server.conftest import serving
+from tests.server.conftest import SECONDS, serving
+from tests.server.stand_ins import Engine
 from vtcore.cli import main
 from vtcore.errors import EngineDeadError
 from vtcore.formats.checkpoint import open_checkpoint
-from vtcore.outputs import Delta, Timings
+from vtcore.sampling_params import SamplingParams
+from vtcore.server import tracing
 from vtcore.server.app import application
 from vtcore.server.config import ServerConfig
 from vtcore.server.tracing import Tracing
@@ -22,42 +24,14 @@ TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 BODY = {"prompt": "abc", "max_tokens": 3, "temperature": 0.5, "seed": 1}
 
 
-class Stream:
-    """One token, and an end or a fault."""
-
-    timings, prompt_logprobs, num_cached_tokens = Timings(0.1, 0.3, 0.6, 10.0), (), 0
-
-    def __init__(self, prompt, request_id, fault):
-        self.prompt_token_ids, self.request_id, self.fault = list(prompt), request_id, fault
-        self.deltas = [Delta(request_id, 0, "x", [5], None, None if fault else "length", None)]
-
-    def abort(self):
-        pass
-
-    async def __anext__(self):
-        if self.deltas:
-            return self.deltas.pop()
-        raise self.fault or StopAsyncIteration
-
-
-class Engine:
-    """Stands for a process."""
-
-    info, fault = {}, None
-
-    async def submit(self, prompt, params, *, request_id):
-        await asyncio.sleep(0)
-        return Stream(prompt, request_id, self.fault)
-
-
 @pytest.fixture
 def traced(model):
     exporter, engine = InMemorySpanExporter(), Engine()
-    checkpoint, tracing = open_checkpoint(model), Tracing(exporter, "tiny")
-    app = application(engine, checkpoint, find_tokenizer(checkpoint), ServerConfig(names=["tiny"]), tracing)
+    checkpoint, told = open_checkpoint(model), Tracing(exporter, "tiny")
+    app = application(engine, checkpoint, find_tokenizer(checkpoint), ServerConfig(names=["tiny"]), told)
 
     def spans():
-        tracing.close()
+        told.close()
         return exporter.get_finished_spans()
 
     with TestClient(app) as client:
@@ -89,6 +63,30 @@ def test_a_fault_is_the_spans_status(traced):
     assert client.post("/v1/completions", json=BODY).status_code == 503
     (span,) = spans()
     assert (span.status.status_code, span.parent) == (StatusCode.ERROR, None)
+
+
+def test_nobodys_end_waits_for_a_collector_that_is_down(monkeypatch):
+    monkeypatch.setattr(tracing, "CLOSE_SECONDS", 0.01)
+    answers, closed = threading.Event(), threading.Event()
+
+    class Down(InMemorySpanExporter):
+        def export(self, spans):
+            answers.wait()
+            return super().export(spans)
+
+    def use():
+        told = Tracing(Down(), "tiny")
+        told.begin("a", SamplingParams()).end()
+        told.close()
+        closed.set()
+
+    using = threading.Thread(target=use, daemon=True)
+    using.start()
+    try:
+        assert closed.wait(SECONDS)
+    finally:
+        answers.set()
+        using.join()
 
 
 def test_a_line_of_json_a_request(model, tmp_path):

@@ -116,6 +116,20 @@ def test_however_it_ends_its_engine_ends_too(model, tmp_path, ready, how, monkey
         server.stop()
 
 
+def test_ctrl_c_while_it_starts_says_one_line(model, tmp_path):
+    """A terminal sends it to the engine's process too, unless that is in a group of its own."""
+    server = Server(model, tmp_path)
+    try:
+        while not (engines := server.engines()):
+            time.sleep(0.001)
+        assert os.getpgid(engines[0]) != os.getpgid(server.process.pid)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(SECONDS) == 130
+        assert server.said() == "vtcore: interrupted\n"
+    finally:
+        server.stop()
+
+
 def alive(pid):
     """Whether there is such a process that hasn't ended."""
     try:

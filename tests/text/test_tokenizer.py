@@ -1,5 +1,8 @@
 """Encoding: added tokens and their flags, lone surrogates, BOS exactly once, unknown ids."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,6 +52,20 @@ def test_halves_of_a_surrogate_pair_are_joined_and_a_lone_one_is_replaced(plain,
     assert bytes(plain.encode("a\udc4db")) == "a\ufffdb".encode()
     by_chat = chatty.encode_chat([{"role": "user", "content": "\ud83d\udc4d\ud83d"}])
     assert bytes(by_chat[1:]) == "\U0001f44d\ufffd".encode()
+
+
+def test_a_long_text_is_encoded_as_its_parts_are(chatty):
+    text = "hé</s>llo " * 1000
+    assert chatty.encode(text) == [BOS, *chatty.encode(text[:100], add_special_tokens=False) * 100]
+
+
+def test_other_threads_go_on_while_a_long_text_is_encoded(plain):
+    encoding, turns = threading.Thread(target=plain.encode, args=("hello world " * 100_000,)), 0
+    encoding.start()
+    while encoding.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert turns > 20  # where the library keeps the interpreter to itself there are about two
 
 
 def test_bos_comes_exactly_once_on_every_way_in(chatty):

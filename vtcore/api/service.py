@@ -51,13 +51,17 @@ class Service:
         request.check()
         self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
-        encode, decode = self.tokenizer.encode, self.tokenizer.decode
-        prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
-        repeated = request.prompts() if request.echo else []
-        texts = [p if isinstance(p, str) else decode(p) for p in repeated]  # before anything is queued: ids may be wrong
+        prompts, texts = await asyncio.to_thread(self._read, request)
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params, request.options())
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
+
+    def _read(self, request: CompletionRequest) -> tuple[list[list[int]], list[str]]:
+        """The prompts as ids, and as texts where they are repeated. Other requests go on meanwhile: a prompt can be long."""
+        encode, decode = self.tokenizer.encode, self.tokenizer.decode
+        prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
+        repeated = request.prompts() if request.echo else []
+        return prompts, [p if isinstance(p, str) else decode(p) for p in repeated]
 
     async def respond(self, request: ResponsesRequest) -> ResponsesAnswer:
         """POST /v1/responses."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from vtcore.server.remote import RemoteEngine
     from vtcore.server.tracing import Tracing
 
-DRAIN_SECONDS = 30
-
 
 @dataclass(frozen=True)
 class Listen:
@@ -37,8 +35,10 @@ class Listen:
 
     def uvicorn(self) -> dict[str, Any]:
         """As options of uvicorn.Config."""
+        from vtcore.server.draining import DRAIN_SECONDS, LAST_WORDS
+
         texts = {n: None if (path := getattr(self, n)) is None else str(path) for n in ("uds", "ssl_keyfile", "ssl_certfile")}
-        drain = {"timeout_graceful_shutdown": DRAIN_SECONDS, "server_header": False, "log_level": self.log_level}
+        drain = {"timeout_graceful_shutdown": DRAIN_SECONDS + LAST_WORDS, "server_header": False, "log_level": self.log_level}
         return {"host": self.host, "port": self.port, **texts, **drain, **self._json()}
 
     def _json(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Made:
 
 
 def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], listen: Listen) -> None:
-    """Until SIGTERM or Ctrl-C; what runs then is finished, within DRAIN_SECONDS. The engine loads while this imports.
+    """Until SIGTERM or Ctrl-C; what runs then is finished, for up to 30 seconds. The engine loads while this imports.
 
     Raises VtcoreError where the engine's process ends before it is ready, and where it has died too often to be started again: whoever
     started the server then starts it anew."""
@@ -86,18 +86,22 @@ def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Mad
 async def _serve(made: Made, listen: Listen) -> None:
     import uvicorn
 
+    from vtcore.server.draining import DrainingServer
+
     try:
         await made.engine.start()
-        server = uvicorn.Server(uvicorn.Config(made.app, **listen.uvicorn()))
+        server = DrainingServer(uvicorn.Config(made.app, **listen.uvicorn()), made.engine)
         lost = asyncio.create_task(_stop_without(made.engine, server))
         await server.serve()
         if lost.done():
             await lost
         lost.cancel()
     finally:
-        await made.engine.close()
-        if made.tracing is not None:
-            await asyncio.to_thread(made.tracing.close)
+        try:
+            await made.engine.close()
+        finally:  # Ctrl-C ends the wait for the engine, and only that
+            if made.tracing is not None:
+                await asyncio.to_thread(made.tracing.close)
 
 
 async def _stop_without(engine: RemoteEngine, server: uvicorn.Server) -> None:

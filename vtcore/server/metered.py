@@ -26,15 +26,17 @@ class MeteredClient:
     async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> MeteredStream:
         """As RemoteEngine's."""
         arrived = time.monotonic()
+        self.open += 1  # from now on: an engine that hangs takes none, and has them all the same
         try:
             stream = await self.engine.submit(prompt, sampling_params, **options)
-        except QueueFullError:
-            self.metrics.rejections.labels(self.metrics.model, "queue").inc()
+        except BaseException as refused:
+            self.open -= 1
+            if isinstance(refused, QueueFullError):
+                self.metrics.rejections.labels(self.metrics.model, "queue").inc()
             raise
         self.metrics.sequences.observe(sampling_params.n)
         if sampling_params.max_tokens is not None:
             self.metrics.most_tokens.observe(sampling_params.max_tokens)
-        self.open += 1
         return MeteredStream(stream, self, arrived, sampling_params)
 
 

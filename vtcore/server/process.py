@@ -49,7 +49,7 @@ class EngineProcess:
         """A new process, at an endpoint of its own."""
         self._starts += 1
         command = [sys.executable, "-m", "vtcore.server", self.endpoint, self.model, self.options, str(os.getpid())]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)  # a terminal's Ctrl-C is the server's alone
 
     async def ended(self) -> int:
         """Wait for the present process to end: its status."""

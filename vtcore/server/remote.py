@@ -99,6 +99,13 @@ class RemoteEngine:
         finally:
             del self._calls[number]
 
+    def end_streams(self, reason: str) -> None:
+        """Tell all open requests that there is no more to come. They can be made again: it isn't their fault."""
+        for stream in self.streams.values():
+            stream.refuse(EngineDeadError(reason))
+            stream.put(EngineDeadError(reason))
+        self.streams.clear()
+
     async def close(self) -> None:
         """End all requests, and the process."""
         self._closing = True
@@ -193,10 +200,7 @@ class RemoteEngine:
 
     def _died(self) -> None:
         self._ready.clear()
-        for stream in self.streams.values():
-            stream.refuse(EngineDeadError(DEAD))
-            stream.put(EngineDeadError(DEAD))
-        self.streams.clear()
+        self.end_streams(DEAD)
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(EngineDeadError(DEAD))

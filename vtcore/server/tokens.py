@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from vtcore.api.chat import ChatRequest, Message
 from vtcore.api.errors import ApiError
@@ -37,13 +40,12 @@ class DetokenizeRequest(BaseModel):
 
 
 @router.post("/tokenize")
-async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
+async def tokenize(body: TokenizeRequest, request: Request) -> Response:
     """{count, max_model_len, tokens, token_strs}."""
     service: Service = request.app.state.service
     service.known(body.model)
-    ids = await asyncio.to_thread(_ids, service, body)
-    names = [service.tokenizer.decode([i], skip_special_tokens=False) for i in ids] if body.return_token_strs else None
-    return {"count": len(ids), "max_model_len": request.app.state.engine.info.get("max_model_len"), "tokens": ids, "token_strs": names}
+    told = await asyncio.to_thread(_tokenized, service, body, request.app.state.engine.info.get("max_model_len"))
+    return Response(told, media_type="application/json")
 
 
 @router.post("/detokenize")
@@ -52,6 +54,13 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, str
     service: Service = request.app.state.service
     service.known(body.model)
     return {"prompt": await asyncio.to_thread(service.tokenizer.decode, body.tokens, False)}
+
+
+def _tokenized(service: Service, body: TokenizeRequest, most: int | None) -> bytes:
+    """The whole answer, beside the routes: it may be millions of ids."""
+    ids, name = _ids(service, body), cache(lambda i: service.tokenizer.decode([i], skip_special_tokens=False))
+    names = [name(i) for i in ids] if body.return_token_strs else None
+    return msgspec.json.encode({"count": len(ids), "max_model_len": most, "tokens": ids, "token_strs": names})
 
 
 def _ids(service: Service, body: TokenizeRequest) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 from opentelemetry import context, propagate
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -15,13 +17,18 @@ from vtcore import __version__
 from vtcore.outputs import Timings
 from vtcore.sampling_params import SamplingParams
 
+CLOSE_SECONDS = 3.0
+
 
 class Tracing:
     """Spans named llm_request, with vLLM's attributes, under the span that a request's header `traceparent` names."""
 
     def __init__(self, exporter: SpanExporter, model: str) -> None:
         self.model, self.middleware = model, Traced
-        self._provider = TracerProvider(resource=Resource.create({"service.name": "vtcore", "service.version": __version__}))
+        self._provider = TracerProvider(
+            resource=Resource.create({"service.name": "vtcore", "service.version": __version__}),
+            shutdown_on_exit=False,  # `close` is, and it takes no longer than it may
+        )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("vtcore.server")
 
@@ -44,8 +51,10 @@ class Tracing:
         span.end()
 
     def close(self) -> None:
-        """Send what is left."""
-        self._provider.shutdown()
+        """Send what is left. What a collector hasn't taken within CLOSE_SECONDS is lost: nobody's end waits for one that is down."""
+        sending = Thread(target=self._provider.shutdown, daemon=True)
+        sending.start()
+        sending.join(CLOSE_SECONDS)
 
 
 def _latencies(seconds: float, timings: Timings) -> dict[str, float]:

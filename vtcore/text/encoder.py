@@ -11,6 +11,7 @@ import tokenizers
 from vtcore.errors import TokenizerError
 
 HIGHEST_ID = (1 << 24) - 1
+LONG = 4096  # characters from which other threads go on while a text is encoded
 
 
 class Encoder(Protocol):
@@ -72,7 +73,14 @@ class RustEncoder:
         if self._unprefixed is not None and text and not text.startswith(self._unprefixed):
             text = " " + text
         with guarded(self.source, "encoding a text"):
-            ids: list[int] = self.inner.encode(text, add_special_tokens=add_special_tokens and self.around is None).ids
+            ids = self._ids(text, add_special_tokens and self.around is None)
         if add_special_tokens and self.around is not None:
             return [*self.around.before, *ids, *self.around.after]
         return ids
+
+    def _ids(self, text: str, add_special_tokens: bool) -> list[int]:
+        if len(text) < LONG:  # the other way costs a few microseconds more, and threads of the library's own
+            whole: list[int] = self.inner.encode(text, add_special_tokens=add_special_tokens).ids
+            return whole
+        (encoding,) = self.inner.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # it lets go of the interpreter
+        return list(encoding.ids)

@@ -1,0 +1,62 @@
+"""Long texts are read beside the event loop: whoever else streams, and /health, goes on."""
+
+import threading
+
+from starlette.testclient import TestClient
+
+from tests.server.stand_ins import Engine
+from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.server.app import application
+from vtcore.server.config import ServerConfig
+from vtcore.text.load import find_tokenizer
+
+HI = [{"role": "user", "content": "hi"}]
+ASKED = (
+    ("/v1/completions", {"prompt": ["abc", "d"]}),
+    ("/v1/completions", {"prompt": [[97], [98]], "echo": True}),
+    ("/v1/chat/completions", {"messages": HI}),
+    ("/v1/responses", {"input": "abc"}),
+    ("/tokenize", {"prompt": "abc", "return_token_strs": True}),
+    ("/tokenize", {"messages": HI}),
+    ("/detokenize", {"tokens": [97, 98]}),
+)
+
+
+class Watched:
+    """A tokenizer that notes in which threads it worked."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.threads = tokenizer, []
+
+    def __getattr__(self, name):
+        return getattr(self.tokenizer, name)
+
+    def encode(self, *given):
+        self.threads.append(threading.get_ident())
+        return self.tokenizer.encode(*given)
+
+    def decode(self, *given, **named):
+        self.threads.append(threading.get_ident())
+        return self.tokenizer.decode(*given, **named)
+
+
+class Noting(Engine):
+    """It is asked by the event loop's thread."""
+
+    threads = ()
+
+    async def submit(self, *given, **named):
+        self.threads = (*self.threads, threading.get_ident())
+        return await super().submit(*given, **named)
+
+
+def test_no_text_is_encoded_or_decoded_where_the_routes_run(model):
+    checkpoint, engine = open_checkpoint(model), Noting()
+    tokenizer = Watched(find_tokenizer(checkpoint))
+    with TestClient(application(engine, checkpoint, tokenizer, ServerConfig(names=["tiny"]))) as client:
+        for path, body in ASKED:
+            before = len(tokenizer.threads)
+            assert client.post(path, json=body).status_code == 200, path
+            assert len(tokenizer.threads) > before, path
+    assert len(set(engine.threads)) == 1
+    assert not set(engine.threads) & set(tokenizer.threads)
