@@ -1,5 +1,8 @@
 """Recorded steps over two memories: whatever part of them the host computes, a replay gives the bits of a step that is run op by op."""
 
+import gc
+from weakref import ref
+
 import numpy as np
 import pytest
 
@@ -208,3 +211,24 @@ def test_what_a_recorded_step_took_goes_with_it():
         assert provider.device.made > before
         del step
         assert provider.device.made == before
+
+
+@pytest.mark.parametrize("declined", [(), ("add",), ("write_pages",)], ids=" ".join)
+def test_what_nobody_replays_any_more_goes_without_the_collector(declined):
+    provider, dispatcher = recorded(declined)
+    inputs, cache, x = Inputs({"slots": np.array([1])}), zeros((2, 1, 8)), of(np.ones((1, 8), np.float32))
+
+    def step():
+        with dispatcher, Capture(dispatcher, inputs) as capture:
+            write_pages(cache, add(add(x, x), x), inputs.tensors["slots"])
+        return ref(capture)
+
+    step()
+    gc.collect()
+    gc.disable()
+    try:
+        made, host = provider.device.made, HOST.made
+        assert step()() is None
+        assert (provider.device.made, HOST.made) == (made, host)
+    finally:
+        gc.enable()

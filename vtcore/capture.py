@@ -23,6 +23,8 @@ from vtcore.provider import Launch, Provider
 from vtcore.storage import Storage
 from vtcore.tensor import Inputs, Tensor, bare
 
+Changing = dict[tuple[int, int], tuple[Storage, Memory, str]]
+
 
 class Capture:
     """`with Capture(dispatcher, inputs) as c: out = forward()` runs the forward and records it; `c.replay()` runs it again.
@@ -37,7 +39,7 @@ class Capture:
         self.parts: list[Callable[[], None]] = []
         self.held: dict[int, Storage] = {}  # those that the step reads or writes and doesn't make, or that cross between memories
         # caches and inputs, where launches see them, and the op of the first:
-        self._changing: dict[tuple[int, int], tuple[Storage, Memory, str]] = {}
+        self._changing: Changing = {}
         self._made: set[int] = set()  # of the held ones, what functions that are called again gave
         self._results: dict[int, tuple[ref[Storage], Memory]] = {}
         self._launches: list[tuple[Provider, Launch]] = []
@@ -93,27 +95,27 @@ class Capture:
         """A copy between memories. What the step made moves anew at each replay; weights moved for good, and caches go by `brought`."""
         if self._own(storage):
             self.held[id(storage)] = storage
-            self._part(partial(self._move, self.dispatcher.op_name, storage, source, target))
+            self._part(partial(_move, self.dispatcher, self.dispatcher.op_name, storage, source, target))
 
     def brought(self, op: Op, call: Call, memory: Memory) -> None:
         """The rows of caches that an op of a provider which records is about to touch are true where it runs."""
         cached = {n: t for n in op.touches if isinstance(t := call[n], Tensor)}
         if any(len(t.storage.copies) > 1 for t in cached.values()):
             needed = _needed(op, call)
-            self._part(lambda: self._bring(op, needed, cached, memory))
+            self._part(partial(_bring, self.dispatcher, op, needed, cached, memory))
 
     def wrote(self, op: Op, call: Call, memory: Memory) -> None:
         """An op of a provider that records has written to caches: their rows are false elsewhere, after each replay too."""
         needed = _needed(op, call)
         written = [n for n in op.writes if isinstance(call[n], Tensor)]
         if written and len(self.pools) > 1:
-            self._after.append(lambda: self._settle(op, needed, written, memory))
+            self._after.append(partial(_settle, self.dispatcher, op, needed, written, memory))
 
     def called(self, op: Op, function: Callable[..., Any], call: Call, out: Any, memory: Memory) -> None:
         """An op was run by something that doesn't record its launches."""
         self._made.update(id(t.storage) for t in _tensors([out]))
         self.held.update((id(t.storage), t.storage) for t in _tensors([*call.values(), out]))
-        self._part(lambda: self._again(op, function, call, out, memory))
+        self._part(partial(_again, self.dispatcher, self._changing, op, function, call, out, memory))
 
     def _launched(self, provider: Provider, launch: Launch, storages: Sequence[Storage]) -> None:
         self._launches.append((provider, launch))
@@ -129,42 +131,9 @@ class Capture:
         """Whether the step itself made it."""
         return id(storage) in self._made or any(h.pool is self.pools.get(m) for m, h in storage.copies.items())
 
-    # What happens at a replay:
-
     def _part(self, part: Callable[[], None]) -> None:
         self._seal()
         self.parts.append(part)
-
-    def _move(self, op: str, storage: Storage, source: Memory, target: Memory) -> None:
-        self.dispatcher.op_name = op
-        storage.wrote(source)
-        storage.at(target, None, self.dispatcher.moved)
-
-    def _bring(self, op: Op, call: Call, cached: dict[str, Tensor], memory: Memory) -> None:
-        self.dispatcher.op_name = op.name
-        for name, tensor in cached.items():
-            if len(tensor.storage.copies) > 1:
-                tensor.storage.at(memory, self.dispatcher.rows(op, name, call), self.dispatcher.moved)
-                if memory is HOST and name in op.writes:
-                    tensor.storage.ask()
-
-    def _settle(self, op: Op, call: Call, written: list[str], memory: Memory) -> None:
-        for name in written:
-            if len(call[name].storage.copies) > 1:
-                call[name].storage.wrote(memory, self.dispatcher.rows(op, name, call) if name in op.touches else None)
-
-    def _again(self, op: Op, function: Callable[..., Any], call: Call, out: Any, memory: Memory) -> None:
-        dispatcher = self.dispatcher
-        dispatcher.op_name = op.name
-        touched = dispatcher.bring(op, call, memory)
-        _keep(out, function(**call), memory)
-        dispatcher.settle(op, call, touched, memory)
-        for tensor in _tensors([out]):
-            tensor.storage.wrote(memory)
-        for name in op.writes:
-            for storage, elsewhere, _ in self._changing.values():
-                if elsewhere is not memory and call[name] is not None and storage is call[name].storage:
-                    storage.at(elsewhere, touched.get(name), dispatcher.moved)
 
     def _seal(self) -> None:
         """Turn the launches so far into as few parts as there are changes of provider."""
@@ -175,6 +144,43 @@ class Capture:
             del self._launches[:n]
         self.parts += self._after
         self._after = []
+
+
+# What happens at a replay. Nothing here refers to the capture, so that it goes, with its temporaries, as soon as nobody has it any more.
+
+
+def _move(dispatcher: Dispatcher, op: str, storage: Storage, source: Memory, target: Memory) -> None:
+    dispatcher.op_name = op
+    storage.wrote(source)
+    storage.at(target, None, dispatcher.moved)
+
+
+def _bring(dispatcher: Dispatcher, op: Op, call: Call, cached: dict[str, Tensor], memory: Memory) -> None:
+    dispatcher.op_name = op.name
+    for name, tensor in cached.items():
+        if len(tensor.storage.copies) > 1:
+            tensor.storage.at(memory, dispatcher.rows(op, name, call), dispatcher.moved)
+            if memory is HOST and name in op.writes:
+                tensor.storage.ask()
+
+
+def _settle(dispatcher: Dispatcher, op: Op, call: Call, written: list[str], memory: Memory) -> None:
+    for name in written:
+        if len(call[name].storage.copies) > 1:
+            call[name].storage.wrote(memory, dispatcher.rows(op, name, call) if name in op.touches else None)
+
+
+def _again(dispatcher: Dispatcher, changing: Changing, op: Op, function: Callable[..., Any], call: Call, out: Any, memory: Memory) -> None:
+    dispatcher.op_name = op.name
+    touched = dispatcher.bring(op, call, memory)
+    _keep(out, function(**call), memory)
+    dispatcher.settle(op, call, touched, memory)
+    for tensor in _tensors([out]):
+        tensor.storage.wrote(memory)
+    for name in op.writes:
+        for storage, elsewhere, _ in changing.values():
+            if elsewhere is not memory and call[name] is not None and storage is call[name].storage:
+                storage.at(elsewhere, touched.get(name), dispatcher.moved)
 
 
 def _needed(op: Op, call: Call) -> Call:
