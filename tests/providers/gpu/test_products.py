@@ -43,6 +43,21 @@ def test_a_row_of_blocks_does_not_depend_on_its_neighbours(opencl, name):
         np.testing.assert_array_equal(run(opencl, ops.linear, x=x[some], weight=weight), whole[some])
 
 
+BACKWARDS = {
+    "linear": (held(RNG.standard_normal((3, 64)).astype(np.float32)), held(RNG.standard_normal((8, 64)).astype(np.float32))[::-1]),
+    "linear_q8": (held(RNG.standard_normal((3, 64)).astype(np.float32)), held(blocks(RNG, 8, 64, FORMATS["Q8_0"]))[::-1]),
+    "embedding": (held(RNG.standard_normal((8, 64)).astype(np.float32))[::-1], held(np.array([0, 5, 7], np.int32))),
+    "per_head": (held(RNG.standard_normal((3, 2, 8)).astype(np.float32)), held(RNG.standard_normal((2, 8, 5)).astype(np.float32))[:, ::-1]),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_rows_may_go_backwards(opencl, name):
+    with Dispatcher([opencl], strict=True):
+        got = getattr(ops, name)(*BACKWARDS[name]).numpy()
+    np.testing.assert_allclose(got, getattr(ops, name)(*(t.numpy() for t in BACKWARDS[name])), rtol=1e-5, atol=1e-5)
+
+
 def test_every_format_has_a_reader():
     assert FORMS.keys() == FORMATS.keys()
 

@@ -84,8 +84,14 @@ class Device(Memory, ABC):
         if groups <= 0:
             return
         chosen = self._variant(kernel, tensors)
+        if scalars and min(scalars) < 0:  # of a view that goes backwards: indices of 32 bits wrap around
+            scalars = [int(v) & 0xFFFFFFFF if p.dtype == "u32" else v for p, v in zip(kernel.scalars, scalars, strict=True)]
         values = (groups, *map(begin, tensors), *scalars)
         bound = self.bind(chosen, [t.storage.copies[self].buffer for t in tensors], values, groups)
+        self.put(bound, tensors)
+
+    def put(self, bound: Bound, tensors: Sequence[Tensor]) -> None:
+        """Enqueue what is bound, and hand it over with the tensors that it reads and writes where launches are recorded."""
         self.enqueue(bound)
         self.launched += 1
         if self.sink is not None:
