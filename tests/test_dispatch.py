@@ -10,7 +10,7 @@ from vtcore.errors import DeclinedError, OpError, ProviderError
 from vtcore.op import RUNNER, run_definition
 from vtcore.ops import add, concat, paged_attention, rms_norm, scale, top_k, write_pages
 from vtcore.ops.inputs import paged
-from vtcore.provider import Decline, Provider
+from vtcore.provider import Attempt, Decline, Provider
 from vtcore.providers.reference import provider as reference
 
 
@@ -83,6 +83,21 @@ def test_strict_makes_the_first_decline_an_error():
     assert isinstance(raised.value, ProviderError)
     assert not d.ran
     assert sum(d.declines.values()) == 1
+
+
+def test_a_faster_way_that_was_not_taken_is_counted_and_no_error_under_strict():
+    provider, passed = near(), [None, Decline("near", "add", "no faster library")]
+    accept = provider.accept
+    provider.accept = lambda op, call: Attempt(accept(op, call), passed[0])
+    x, y = tensors([[1, 2]], [[3, 4]])
+    dispatcher = Dispatcher([provider], strict=True)
+    with dispatcher:
+        add(x, y)
+        assert not dispatcher.declines
+        passed.reverse()
+        assert add(x, y).numpy().tolist() == [[104, 106]]
+    assert dispatcher.declines == {Decline("near", "add", "no faster library"): 1}
+    assert dispatcher.ran == {("add", "near"): 2}
 
 
 def test_a_dispatcher_is_in_charge_only_inside_its_with():

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any
 
 import check_nvrtc
+import ml_dtypes
 import numpy as np
 
 from vtcore import ops
@@ -26,11 +27,13 @@ from vtcore.conformance.gate import Outcome, answer, judge, load
 from vtcore.conformance.golden import goldens as recorded
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ProviderError, ProviderUnavailableError
+from vtcore.numerics import NO_PRODUCTS, PRODUCTS
 from vtcore.provider import Provider
-from vtcore.providers import find
+from vtcore.providers import ProviderOptions, find
 from vtcore.tensor import of
 
 LAUNCHES = 1000
+PRODUCT, FUZZ = (512, 4096, 4096), 100  # rows, outputs, terms; calls that are drawn
 NO_DEVICE = 3
 Part = dict[str, Any]
 
@@ -72,6 +75,44 @@ def _microseconds(provider: Provider, run: Callable[[], None]) -> float:
     return round((perf_counter() - begin) / LAUNCHES * 1e6, 2)
 
 
+def products(provider: Provider) -> Part:
+    """cuBLASLt under fast numerics: the op's dense samples and larger products against the definition, recorded too, and the milliseconds
+    that a product takes by it and by the own kernel."""
+    fast = find("cuda", ProviderOptions(numerics="fast"))
+    try:
+        if PRODUCTS not in fast.facts:
+            return {"left_out": fast.facts[NO_PRODUCTS]}
+        out = Part(by=fast.facts[PRODUCTS], wrong=[str(v) for v in check(fast, ["linear"], fuzz=FUZZ) if v.bad])
+        for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+            out[np.dtype(dtype).name] = shown = _multiplied(fast, provider, np.dtype(dtype))
+            out["wrong"] += shown.pop("wrong")
+        return out
+    finally:
+        fast.close()
+
+
+def _multiplied(fast: Provider, own: Provider, dtype: np.dtype[Any]) -> Part:
+    rng, (rows, outputs, terms) = np.random.default_rng(0), PRODUCT
+    x, bias = (rng.standard_normal(s).astype(np.float32) for s in ((rows, terms), outputs))
+    weight = rng.standard_normal((outputs, terms)).astype(dtype)
+    want = x.astype(np.float64) @ weight.astype(np.float64).T + bias
+    bound = ops.linear.tolerance.bound("float32", {"K": terms}) * np.abs(want).max(-1, keepdims=True)
+    wrong, took = [], Part()
+    for name, provider in (("cublaslt", fast), ("own", own)):
+        call, dispatcher = [of(a) for a in (x, weight, bias)], Dispatcher([provider], strict=True)
+        with dispatcher:
+            ops.linear(*call)
+            with Capture(dispatcher) as capture:
+                y = ops.linear(*call)
+        capture.replay()
+        took[f"{name}_ms"] = round(_microseconds(provider, capture.replay) * LAUNCHES / 1000, 3)
+        off = float((np.abs(y.numpy() - want) / bound).max())
+        took[f"{name}_error"] = round(off, 3)  # 1: as much as is allowed
+        wrong += [f"{name}, {dtype.name}: {off:.3g} times the tolerance"] if not off <= 1 else []
+        wrong += [f"{name}, {dtype.name}: {d.reason}" for d in dispatcher.declines]
+    return took | {"wrong": wrong}
+
+
 def registers(provider: Provider) -> Part:
     """Registers and spills on the device's own architecture."""
     architecture: str = provider.memory.__dict__["architecture"]
@@ -80,7 +121,7 @@ def registers(provider: Provider) -> Part:
     return {"architecture": architecture, "kernels": len(found), "most": max(use.registers for use in found), "wrong": spilled}
 
 
-PARTS = (launches, kernels, goldens, registers)
+PARTS = (launches, kernels, goldens, products, registers)
 
 
 def report(seconds: float) -> tuple[int, Part]:

@@ -27,6 +27,7 @@ from vtcore.memory_plan import MemoryPlan, Needs, memory_limit, plan_memory
 from vtcore.models.decoder import Decoder
 from vtcore.models.facts import Survey
 from vtcore.models.load import load_model
+from vtcore.numerics import check_fast
 from vtcore.offloading import Maker, make_below
 from vtcore.plans import Plans
 from vtcore.provider import Provider
@@ -170,6 +171,7 @@ def assemble(checkpoint: Checkpoint, options: Options, tokenizer: Tokenizer | No
     model = load_model(checkpoint, wrap=wrap, **named)
     config, providers = scheduler_config(model, options), find_providers(options)
     try:
+        check_fast(options.numerics, survey_of(model).bytes_by_format, providers)
         return _around(checkpoint, model, config, providers, options, tokenizer, progress)
     except BaseException:
         for provider in providers:
@@ -224,7 +226,8 @@ def prepare(model: Decoder, providers: Sequence[Provider], nbytes: int, progress
 
 def find_providers(options: Options) -> list[Provider]:
     """The chain, in which whatever was asked for has an effect."""
-    providers = chain(options.providers, ProviderOptions(threads=options.threads, cascade=not options.disable_cascade_attn))
+    wanted = ProviderOptions(threads=options.threads, cascade=not options.disable_cascade_attn, numerics=options.numerics)
+    providers = chain(options.providers, wanted)
     names = ", ".join(p.name for p in providers)
     if names == "null":
         raise ArgumentError("provider null computes shapes and no values: no token could come of it")
@@ -237,11 +240,9 @@ def find_providers(options: Options) -> list[Provider]:
 
 def scheduler_config(model: Decoder, options: Options) -> SchedulerConfig:
     """The limits of a step for this model."""
-    longest, c, formats = options.max_model_len, model.config, survey_of(model).bytes_by_format
+    longest, c = options.max_model_len, model.config
     if longest is not None and longest > c.context:
         raise ArgumentError(f"max_model_len is {longest}; this checkpoint is made for sequences of up to {c.context} tokens")
-    if options.numerics == "fast" and not any(f in FORMATS and FORMATS[f].codes for f in formats):
-        raise ArgumentError(f"numerics 'fast' has no effect: it needs weights in blocks of integers, and these are {', '.join(formats)}")
     return options.scheduler(c.max_model_len)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from vtcore.errors import DeclinedError, KernelBuildError, ProviderError, VtcoreError
 from vtcore.memory import HOST, Memory
 from vtcore.op import RUNNER, Call, Op
-from vtcore.provider import Decline, Function, Provider
+from vtcore.provider import Attempt, Decline, Function, Provider
 from vtcore.report import Report
 from vtcore.storage import Storage
 from vtcore.tensor import Tensor, bare, held
@@ -64,14 +64,16 @@ class Dispatcher:
         for provider in self.providers:
             chosen = provider.accept(op, call)
             if isinstance(chosen, Decline):
-                self.declined(chosen)
+                self._passed_on(chosen)
                 continue
             try:
                 out = self._recorded(provider, op, chosen, call) if provider.records else self._called(provider, op, chosen, call)
             except KernelBuildError as wrong:
-                self.declined(Decline(provider.name, op.name, str(wrong)))
+                self._passed_on(Decline(provider.name, op.name, str(wrong)))
                 continue
             self.ran[op.name, provider.name] += 1
+            if isinstance(chosen, Attempt) and chosen.passed is not None:
+                self.declined(chosen.passed)
             return out
         self.ran[op.name, REFERENCE] += 1
         return self._called(None, op, definition(op), call)
@@ -117,8 +119,12 @@ class Dispatcher:
         return out
 
     def declined(self, decline: Decline) -> None:
-        """Count one decline. Raises DeclinedError under strict."""
+        """Count one decline."""
         self.declines[decline] += 1
+
+    def _passed_on(self, decline: Decline) -> None:
+        """The next provider is asked. Raises DeclinedError under strict."""
+        self.declined(decline)
         if self.strict:
             raise DeclinedError(
                 f"strict: provider {decline.provider!r} declined {decline.op}: {decline.reason}; "

@@ -104,7 +104,7 @@ def _checks() -> Finding:
 
 def _provider(name: str) -> Finding:
     try:
-        provider = find(name, ProviderOptions())
+        provider = find(name, ProviderOptions(numerics="fast"))  # with all that it can do
     except VtcoreError as wrong:
         return Finding("providers", name, str(wrong), False)
     except Exception as wrong:  # an entry point of somebody's: whatever it raises is a finding

@@ -19,6 +19,7 @@
     ├── ProviderError
     │   ├── ProviderUnavailableError     it can't work here, and why
     │   ├── KernelBuildError             a kernel's text doesn't compile for a device; the op runs elsewhere
+    │   ├── LibraryError                 a vendor's library refuses a call; a kernel of our own runs
     │   └── DeclinedError                strict: an op would have fallen back
     ├── QueueFullError                   as many requests wait as may
     └── OutOfMemoryError                 the sum of what a model needs is over what it may have
@@ -101,6 +102,10 @@ class ProviderUnavailableError(ProviderError):
 
 class KernelBuildError(ProviderError):
     """A kernel can't be built for a device: its name, and what the compiler or the driver says."""
+
+
+class LibraryError(ProviderError):
+    """A function of a vendor's library gave a status that is no success: its name, the shapes, the status."""
 
 
 class DeclinedError(ProviderError):

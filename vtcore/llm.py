@@ -35,7 +35,8 @@ Message = Mapping[str, Any]
 class LLM:
     """A model in memory: a directory, a .gguf file, `hf:org/repo[:file]` or a name of the catalogue.
 
-    numerics: "exact", or "fast" (8-bit activations against quantised weights, keys and values kept in float16: llama.cpp's contract).
+    numerics: "exact", or "fast" (8-bit activations against quantised weights, keys and values kept in float16: llama.cpp's contract; and
+        cuBLASLt against dense ones, on cuda).
     providers: names or paths of .py files, as a list or comma-separated, first choice first (None: portable).
     dtype: "bfloat16" or "float16": every op's result, and the weights, are rounded as an engine of that dtype rounds.
     max_model_len: tokens of the longest sequence, prompt and output (None: what the checkpoint is made for).

@@ -18,7 +18,7 @@ from vtcore.models.batch import Batch
 from vtcore.models.decoder import Decoder
 from vtcore.models.weights import Outlines
 from vtcore.op import RUNNER, Call, Op
-from vtcore.provider import Decline, Provider
+from vtcore.provider import Attempt, Decline, Provider
 from vtcore.providers.null import Null
 from vtcore.report import Report
 from vtcore.storage import Storage
@@ -92,9 +92,11 @@ class Placement:
     def _where(self, op: Op, call: Call) -> tuple[str, Memory]:
         for provider in self.providers:
             chosen = provider.accept(op, call)
-            if not isinstance(chosen, Decline):
+            refused = chosen if isinstance(chosen, Decline) else chosen.passed if isinstance(chosen, Attempt) else None
+            if refused is not None:
+                self.declines[refused] += 1
+            if refused is not chosen:
                 return provider.name, provider.memory
-            self.declines[chosen] += 1
         return REFERENCE, HOST
 
 

@@ -35,6 +35,19 @@ class Kernel:
     guard: Guard | None
 
 
+@dataclass
+class Attempt:
+    """A call's function that has a faster way besides its own kernel. `passed` says why the faster one doesn't run, or didn't.
+
+    It is counted as a decline; under strict it is no error, since the op runs where it was wanted."""
+
+    run: Function
+    passed: Decline | None = None
+
+    def __call__(self, **call: Any) -> Any:
+        return self.run(**call)
+
+
 Launch = Any  # one launch of a native kernel, with all that is needed to repeat it; only its provider looks inside
 Sink = Callable[[Launch, Sequence[Storage]], None]  # takes a launch, and what it reads and writes
 

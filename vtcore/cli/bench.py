@@ -14,7 +14,9 @@ def add(commands: Any) -> None:
     """Define the command."""
     parser = commands.add_parser("bench", help="measure how fast a model runs here", description=__doc__, allow_abbrev=False)
     options.model(parser)
-    parser.add_argument("--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights")
+    parser.add_argument(
+        "--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights, cuBLASLt on cuda"
+    )
     parser.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
     parser.add_argument("--threads", type=options.positive, metavar="N", help="threads to compute with (default: all that it may use)")
     for name in ("block_size", "max_num_batched_tokens"):

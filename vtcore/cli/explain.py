@@ -28,11 +28,12 @@ def add(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Fetch the model if need be, read its headers, print."""
-    from vtcore.assembly import Options, find_providers
+    from vtcore.assembly import Options, find_providers, survey_of
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
     from vtcore.formats.checkpoint import open_checkpoint
     from vtcore.models.load import load_model
+    from vtcore.numerics import check_fast
 
     chosen = Options(**options.engine_arguments(args))
     with bar() as progress:
@@ -42,6 +43,7 @@ def main(args: argparse.Namespace) -> None:
     _print_formats(checkpoint)
     providers = find_providers(chosen)
     try:
+        check_fast(chosen.numerics, survey_of(model).bytes_by_format, providers)
         _print_memory(model, providers, chosen)
         _print_placement(checkpoint, model, providers)
     finally:

@@ -26,6 +26,7 @@ class ProviderOptions:
     threads: int | None = None  # None: as many as the process may use
     isa: str | None = None  # portable's instruction set by name; None: what VTCORE_ISA says, else the best here
     cascade: bool = True  # cascade attention, where a provider has it
+    numerics: str = "exact"  # fast: products of dense weights whose bits depend on the number of rows, where a provider has such
 
 
 Make = Callable[[ProviderOptions], Provider]

@@ -1,6 +1,7 @@
 """A stand-in for cuda-python's driver module: memory is the host's, and a module's image is the kernel's text, run as fibers."""
 
 import ctypes
+from functools import partial
 from types import SimpleNamespace
 
 from vtcore.simt.program import Layout, Program, Settings, Text
@@ -13,6 +14,7 @@ class Status(int):
 
 
 GOOD, FULL, ILLEGAL = Status(0), Status(2), Status(700)
+STREAM = 7
 
 
 class FakeDriver:
@@ -61,7 +63,7 @@ class FakeDriver:
         return (GOOD,)
 
     def cuStreamCreate(self, flags):
-        return GOOD, "stream"
+        return GOOD, STREAM
 
     def cuStreamSynchronize(self, stream):
         return (GOOD,)
@@ -72,7 +74,8 @@ class FakeDriver:
     def cuMemAlloc(self, size):
         if size > self.memory - sum(map(len, self.blocks.values())):
             return (FULL, 0)
-        block = (ctypes.c_uint8 * size)()
+        whole = (ctypes.c_uint8 * (size + 256))()
+        block = (ctypes.c_uint8 * size).from_buffer(whole, -ctypes.addressof(whole) % 256)  # aligned as the driver's are
         self.blocks[ctypes.addressof(block)] = block
         return GOOD, ctypes.addressof(block)
 
@@ -110,11 +113,15 @@ class FakeDriver:
         return GOOD, SimpleNamespace(program=program, name=name.decode())
 
     def cuLaunchKernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
-        if self.captured is not None:
-            self.captured.append((function, gx, gy, gz, bx, by, bz, self._arguments(function, arguments)))
-            return (GOOD,)
-        self._run(function, gx, gy, gz, bx, by, bz, self._arguments(function, arguments))
+        self.enqueue(partial(self._run, function, gx, gy, gz, bx, by, bz, self._arguments(function, arguments)))
         return (GOOD,)
+
+    def enqueue(self, work):
+        """Do it at once, or note it where the stream is captured."""
+        if self.captured is None:
+            work()
+        else:
+            self.captured.append(work)
 
     def _arguments(self, function, arguments):
         """The driver copies them when a launch is enqueued or captured."""
@@ -149,6 +156,6 @@ class FakeDriver:
         return (GOOD,)
 
     def cuGraphLaunch(self, graph, stream):
-        for launch in graph:
-            self._run(*launch)
+        for work in graph:
+            work()
         return (GOOD,)

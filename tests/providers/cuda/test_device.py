@@ -5,6 +5,7 @@ import pytest
 
 from tests.providers.cuda.fake import ILLEGAL, FakeDriver
 from vtcore import ops
+from vtcore.assembly import limit_of
 from vtcore.capture import Capture
 from vtcore.conformance.case import cases
 from vtcore.conformance.trial import run
@@ -51,6 +52,16 @@ def test_a_recorded_step_is_one_graph(device, module):
     assert np.array_equal(y.numpy(), -first)
 
 
+def test_what_fails_in_a_capture_ends_it(device, module):
+    class Failing:
+        def enqueue(self, driver, stream):
+            raise ProviderError("no more")
+
+    with pytest.raises(ProviderError, match="no more"):
+        device.seal([Failing()])
+    assert module.calls[-3:] == ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphDestroy"]
+
+
 def test_uploads_of_several_parts_arrive(device):
     host = RNG.integers(0, 255, SIZE + 1000, np.uint8)
     held = device.alloc(host.nbytes)
@@ -85,6 +96,10 @@ def test_memory_that_nobody_has_any_more_is_given_back_once_the_stream_is_done(d
     device.synchronize()
     assert len(module.blocks) < taken
     assert sum(map(len, module.blocks.values())) == device.made
+
+
+def test_a_model_may_have_what_the_device_holds(device, module):
+    assert limit_of([Accelerator("cuda", device, {})], 1 << 40) == module.memory
 
 
 def test_after_an_error_that_stays_every_call_raises(device, module):

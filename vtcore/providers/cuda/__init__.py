@@ -7,7 +7,7 @@ from typing import Any
 
 from vtcore.errors import ProviderUnavailableError
 from vtcore.providers import ProviderOptions
-from vtcore.providers.cuda import nvrtc
+from vtcore.providers.cuda import nvrtc, products
 from vtcore.providers.cuda.device import CUDA
 from vtcore.providers.cuda.driver import NEVER, Driver, load
 from vtcore.providers.gpu.provider import Accelerator
@@ -30,7 +30,7 @@ def make(options: ProviderOptions) -> Accelerator:
         raise ProviderUnavailableError(f"cuda: NVRTC isn't here ({type(missing).__name__}): pip install 'vtcore[cuda]'") from missing
     device = CUDA(driver, number, "sm_{}{}".format(*capability), nvrtc.compiled)
     facts = {"device": name, "compute capability": _dotted(capability), "NVRTC": _dotted(made), "note": NEVER}
-    return Accelerator("cuda", device, facts)
+    return products.made(device, facts) if options.numerics == "fast" else Accelerator("cuda", device, facts)
 
 
 def chosen(driver: Driver) -> tuple[int, str]:

@@ -6,9 +6,10 @@ import ctypes
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
 
-from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError
+from vtcore.errors import KernelBuildError, LibraryError, OutOfMemoryError, ProviderError
 from vtcore.memory import Array, Held
 from vtcore.providers.cuda.driver import Driver
 from vtcore.providers.cuda.staging import Staging
@@ -25,6 +26,13 @@ SHARED = 48 * 1024  # bytes that a group may share without asking
 Compile = Callable[[str, str], bytes]  # a text for an architecture
 
 
+class Enqueued(Protocol):
+    """What can be put on the stream, again and again: a kernel's launch, or a product of a library's."""
+
+    def enqueue(self, driver: Driver, stream: Any) -> None:
+        """Put it at the end."""
+
+
 class Launch(NamedTuple):
     """A kernel's function, its grid, and its arguments where the driver reads them."""
 
@@ -33,6 +41,11 @@ class Launch(NamedTuple):
     group: int
     arguments: Any  # an array of the addresses of each
     packed: Any  # what lies at those addresses
+
+    def enqueue(self, driver: Driver, stream: Any) -> None:
+        """As all that can be put on the stream."""
+        x, y = self.grid
+        driver("cuLaunchKernel", self.function, x, y, 1, self.group, 1, 1, 0, stream, ctypes.addressof(self.arguments), 0)
 
 
 class CUDA(Device):
@@ -48,6 +61,7 @@ class CUDA(Device):
         self.stream = driver("cuStreamCreate", NON_BLOCKING)
         _, total = driver("cuMemGetInfo")
         self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024, subgroups=target.WARP)
+        self.capacity: int = total
         self._staging = Staging(driver, self.stream)
         self._doomed: deque[int] = deque()  # buffers that nobody has any more
         self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
@@ -111,19 +125,22 @@ class CUDA(Device):
         layout = struct.Struct("=" + "Q" * n + "".join(FORMATS[p.dtype] for p in kernel.parameters))
         return function, layout, (*range(0, 8 * n, 8), *range(8 * n, layout.size, 4))
 
-    def enqueue(self, bound: Launch) -> None:
-        x, y = bound.grid
-        self.driver("cuLaunchKernel", bound.function, x, y, 1, bound.group, 1, 1, 0, self.stream, ctypes.addressof(bound.arguments), 0)
+    def enqueue(self, bound: Enqueued) -> None:
+        bound.enqueue(self.driver, self.stream)
 
-    def seal(self, launches: Sequence[Launch]) -> Callable[[], None]:
-        """A CUDA graph of them: one call a replay."""
+    def seal(self, launches: Sequence[Enqueued]) -> Callable[[], None]:
+        """A CUDA graph of them: one call a replay. Where a library won't be captured, a call each."""
         self.driver("cuStreamBeginCapture", self.stream, self.driver.module.CUstreamCaptureMode(THREAD_LOCAL))
         try:
             for launch in launches:
                 self.enqueue(launch)
-        finally:
-            graph = self.driver("cuStreamEndCapture", self.stream)
-        return Graph(self, graph)
+        except BaseException as wrong:
+            with suppress(ProviderError):  # the capture may be void by now; what was enqueued last is what tells
+                self.driver("cuGraphDestroy", self.driver("cuStreamEndCapture", self.stream))
+            if isinstance(wrong, LibraryError):
+                return super().seal(launches)
+            raise
+        return Graph(self, self.driver("cuStreamEndCapture", self.stream))
 
     def close(self) -> None:
         """Give back the context, and with it all that was made in it."""

@@ -29,15 +29,19 @@ class Driver:
         self._thread = 0
 
     def __call__(self, name: str, *args: Any) -> Any:
+        self.enter()
+        status, *results = getattr(self.module, name)(*args)
+        if int(status):
+            raise self._error(name, status)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def enter(self) -> None:
+        """Make the context that of this thread, for whoever else works in it. Raises ProviderError for a device that is lost."""
         if self.lost:
             raise ProviderError(f"cuda: the device failed earlier ({self.lost}), and what it held is lost: start the process anew")
         if self.context is not None and self._thread != threading.get_ident():
             self._thread = threading.get_ident()
             self.module.cuCtxSetCurrent(self.context)
-        status, *results = getattr(self.module, name)(*args)
-        if int(status):
-            raise self._error(name, status)
-        return results[0] if len(results) == 1 else tuple(results)
 
     def _error(self, name: str, status: Any) -> Exception:
         code = getattr(status, "name", str(status))
