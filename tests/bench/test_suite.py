@@ -50,6 +50,9 @@ def test_sizes_reach_the_engine_and_the_command():
     choice = Choice("m", threads=1, block_size=16, max_num_batched_tokens=256)
     assert choice.keywords() == {"numerics": "exact", "threads": 1, "block_size": 16, "max_num_batched_tokens": 256}
     assert choice.options()[-4:] == ["--block-size", "16", "--max-num-batched-tokens", "256"]
+    more = {"dtype": "bfloat16", "kv_cache_dtype": "fp8", "memory_limit": "1G"}
+    assert Choice("m", **more).keywords() == {"numerics": "exact", **more}
+    assert Choice("m", **more).options()[-6:] == ["--dtype", "bfloat16", "--kv-cache-dtype", "fp8", "--memory-limit", "1G"]
 
 
 def test_shares_are_of_one_whole(result):
@@ -117,9 +120,16 @@ def test_the_command_prints_an_object_or_tables(model, capsys):
     printed = capsys.readouterr()
     assert set(json.loads(printed.out)) == {"machine", "model", "settings", "figures", "ops"}
     assert "vtcore: prefill 512: " in printed.err
-    assert main(arguments) == 0
+    assert main([*arguments, "--kv-cache-dtype", "fp8"]) == 0
     printed = capsys.readouterr().out
-    for part in ("machine   ", "prefill 512", "tokens/s", "paged_attention", "no tokenizer"):
+    for part in (
+        "machine   ",
+        "settings  numerics exact, kv_cache_dtype fp8; ",
+        "prefill 512",
+        "tokens/s",
+        "paged_attention",
+        "no tokenizer",
+    ):
         assert part in printed
 
 

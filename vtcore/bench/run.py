@@ -33,6 +33,9 @@ class Choice:
     block_size: int | None = None
     max_num_batched_tokens: int | None = None
     scenario: str | None = None  # in place of the sections
+    dtype: str | None = None
+    kv_cache_dtype: str | None = None
+    memory_limit: str | None = None
 
     def __post_init__(self) -> None:
         if self.scenario is not None and self.scenario not in SCENARIOS:
@@ -46,7 +49,7 @@ class Choice:
 
     def keywords(self) -> dict[str, Any]:
         """For LLM: what is not left to its defaults."""
-        names = ("numerics", "providers", "threads", "block_size", "max_num_batched_tokens")
+        names = ("numerics", "providers", "threads", "block_size", "max_num_batched_tokens", "dtype", "kv_cache_dtype", "memory_limit")
         return {n: v for n in names if (v := getattr(self, n)) is not None}
 
     def options(self) -> list[str]:

@@ -10,6 +10,7 @@ from vtcore.bench.run import Result
 from vtcore.bench.suite import OpTime
 
 LEFT = frozenset({"figure", "unit", "note", "op"})  # columns of words; numbers stand to the right
+CHOSEN = ("numerics", "dtype", "kv_cache_dtype", "block_size", "max_num_batched_tokens", "memory_limit")  # named where they were chosen
 SCALES = {"bytes": (1 << 20, "MiB")}  # unit -> what a person's unit holds of it, and its name
 
 
@@ -36,12 +37,13 @@ def headings(result: Result) -> list[str]:
     m, model, s = result.machine, result.model, result.settings
     packages = ", ".join(f"{n} {v}" for n, v in m["packages"].items() if v)
     formats = ", ".join(f"{name} {nbytes >> 20} MiB" for name, nbytes in model["formats"].items())
+    chosen = ", ".join(f"{name} {s[name]}" for name in CHOSEN if s[name] is not None)
     lines = [
         f"machine   {m['processor']}, {m['cores']} cores, {m['architecture']}",
         f"versions  Python {m['python']}, {packages}",
         *(f"provider  {name}: {'; '.join(f'{k}: {v}' for k, v in facts.items()) or 'no facts'}" for name, facts in m["providers"].items()),
         f"model     {model['file']}: {formats}",
-        f"settings  numerics {s['numerics']}; medians of {s['repetitions']} runs of {s['steps']} decode steps",
+        f"settings  {chosen}; medians of {s['repetitions']} runs of {s['steps']} decode steps",
     ]
     if m["load"] is not None and m["load"] > BUSY:
         lines.append(f"note      {m['load']} threads ran here over the last minute: on a busy machine figures are too low")

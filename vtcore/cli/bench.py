@@ -14,11 +14,7 @@ def add(commands: Any) -> None:
     """Define the command."""
     parser = commands.add_parser("bench", help="measure how fast a model runs here", description=__doc__, allow_abbrev=False)
     options.model(parser)
-    parser.add_argument(
-        "--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights, cuBLASLt on cuda"
-    )
-    parser.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
-    parser.add_argument("--threads", type=options.positive, metavar="N", help="threads to compute with (default: all that it may use)")
+    options.computing(parser)
     for name in ("block_size", "max_num_batched_tokens"):
         parser.add_argument("--" + name.replace("_", "-"), type=options.positive, metavar="N", help=options.NUMBERS[name])
     parser.add_argument("--only", metavar="A,B", help="of prefill, decode, first-token, memory, bandwidth, overhead, ops (default: all)")
@@ -39,8 +35,9 @@ def main(args: argparse.Namespace) -> None:
     from vtcore.cli.progress import bar
 
     only = SECTIONS if args.only is None else (part.strip() for part in args.only.split(","))
-    sizes = args.block_size, args.max_num_batched_tokens
-    choice = Choice(args.model, args.numerics, args.providers, args.threads, args.quick, tuple(only), *sizes, args.scenario)
+    names = ("numerics", "providers", "threads", "quick", "block_size", "max_num_batched_tokens", "scenario")
+    more = ("dtype", "kv_cache_dtype", "memory_limit")
+    choice = Choice(args.model, only=tuple(only), **{n: getattr(args, n) for n in (*names, *more)})
     with bar() as progress:
         choice = replace(choice, model=str(resolve(args.model, progress)))
     result = run(choice, lambda figure: session.note(line(figure)))

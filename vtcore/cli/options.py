@@ -45,17 +45,23 @@ def model(parser: argparse.ArgumentParser) -> None:
 def engine(parser: argparse.ArgumentParser) -> None:
     """How a model is run."""
     group = parser.add_argument_group("engine")
+    computing(group)
+    group.add_argument("--strict", action="store_true", help="an op that a provider declines is an error, not a fallback")
+    group.add_argument("--no-capture", dest="capture", action="store_false", help="run every op by itself, replay no step")
+    group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
+    serving(parser)
+
+
+def computing(group: Any) -> None:
+    """What is computed, by whom, and in how much memory."""
     group.add_argument(
         "--numerics", choices=["exact", "fast"], default="exact", help="fast: 8-bit activations on quantised weights, cuBLASLt on cuda"
     )
     group.add_argument("--providers", metavar="A,B", help="who may run ops, first choice first: names, or paths of .py files")
-    group.add_argument("--strict", action="store_true", help="an op that a provider declines is an error, not a fallback")
-    group.add_argument("--no-capture", dest="capture", action="store_false", help="run every op by itself, replay no step")
     group.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], help="round where an engine of this dtype rounds")
     group.add_argument("--threads", type=positive, metavar="N", help="threads to compute with (default: all that the process may use)")
-    group.add_argument("--max-model-len", type=positive, metavar="N", help="the longest prompt and answer together, in tokens")
     group.add_argument("--memory-limit", metavar="SIZE", help="such as 800M or 4G: weights beyond it are read layer by layer, slowly")
-    serving(parser)
+    group.add_argument("--kv-cache-dtype", metavar="NAME", help="auto (the default), fp8, fp8_e4m3, fp8_e5m2 or int8_per_token_head")
 
 
 def serving(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +69,6 @@ def serving(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("cache and scheduler")
     for name, what in NUMBERS.items():
         group.add_argument("--" + name.replace("_", "-"), type=positive, metavar="N", help=what)
-    group.add_argument("--kv-cache-dtype", metavar="NAME", help="auto (the default), fp8, fp8_e4m3, fp8_e5m2 or int8_per_token_head")
     group.add_argument(
         "--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=None, help="begin from what the cache has of others (on)"
     )
