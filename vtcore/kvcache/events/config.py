@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from vtcore.errors import ArgumentError
 
+LAST_PORT = 65535
 PUBLISHERS = ("zmq", "null")
 
 
@@ -35,10 +37,19 @@ class KVEventsConfig:
             value = getattr(self, name)
             if not isinstance(value, str) and not (value is None and name == "replay_endpoint"):
                 raise ArgumentError(f"{name} is {value!r:.80}; it must be a text")
+            if value is not None and not _can_be_sent(value):
+                raise ArgumentError(f"{name} is {value!a:.80}; it must be a text that UTF-8 can spell, and a port at most {LAST_PORT}")
+        if self.endpoint == self.replay_endpoint:
+            raise ArgumentError(f"replay_endpoint is {self.replay_endpoint!r:.80}, as endpoint is; give each an address of its own")
         for name in ("buffer_steps", "hwm", "max_queue_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 30:
                 raise ArgumentError(f"{name} is {value!r:.80}; it must be an integer from 1 to {1 << 30}")
+
+
+def _can_be_sent(text: str) -> bool:
+    port = re.fullmatch(r"tcp://.*:(\d{1,20})", text)  # ZeroMQ takes a larger one for what is left of it in 16 bits
+    return not any("\ud800" <= c <= "\udfff" for c in text) and (port is None or int(port[1]) <= LAST_PORT)
 
 
 def events_config(given: Mapping[str, Any] | None) -> KVEventsConfig | None:
