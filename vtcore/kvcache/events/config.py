@@ -39,7 +39,7 @@ class KVEventsConfig:
                 raise ArgumentError(f"{name} is {value!r:.80}; it must be a text")
             if value is not None and not _can_be_sent(value):
                 raise ArgumentError(f"{name} is {value!a:.80}; it must be a text that UTF-8 can spell, and a port at most {LAST_PORT}")
-        if self.endpoint == self.replay_endpoint:
+        if self.endpoint == self.replay_endpoint and not self.endpoint.endswith((":*", ":0")):  # those stand for any port that is free
             raise ArgumentError(f"replay_endpoint is {self.replay_endpoint!r:.80}, as endpoint is; give each an address of its own")
         for name in ("buffer_steps", "hwm", "max_queue_size"):
             value = getattr(self, name)
