@@ -4,6 +4,7 @@ Format: the "Trace Event Format", JSON object form: complete events (ph X: begin
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import threading
@@ -25,6 +26,7 @@ from vtcore.scheduler.plan import Plan
 from vtcore.storage import Storage
 from vtcore.tensor import Tensor
 from vtcore.watched import Method, dispatcher_of, wrapped
+from vtcore.written import writing
 
 MOST_EVENTS = 2_000_000  # about 600 bytes each
 MOST_SHOWN = 4  # arrays of a list that are written out
@@ -64,8 +66,8 @@ class Timeline:
 
     def write(self, path: Path) -> None:
         """As JSON. Raises OSError."""
-        with path.open("w", encoding="utf-8") as file:
-            self.dump(file)
+        with writing(path) as file, io.TextIOWrapper(file, "utf-8") as text:
+            self.dump(text)
 
     def dump(self, file: TextIO) -> None:
         """An event a line."""

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +81,13 @@ def test_a_right_kernel_of_each_language(simt):
     given = ("x=v.npy", "y=empty:32x4", "room=64", "n=32", "--groups", "2", "--out", "y=y.npy")
     assert simt("add.cl", OPENCL, *given)[0] == 0
     assert np.array_equal(np.load("y.npy"), x.reshape(32, 4) + np.float32([1, 2, 3, 4]))
+
+
+def test_a_cache_that_can_t_be_written_costs_only_time(simt, monkeypatch):
+    (Path.cwd() / "file").write_text("no directory")
+    monkeypatch.setenv("VTCORE_CACHE", "file")
+    text = SUM.replace("v + v", "v + v + 0.0f")  # which wasn't compiled before
+    assert simt("sum.cu", text, "x=random:64", "y=empty:1", "n=64", "shared=256")[0] == 0
 
 
 def test_subgroups(simt):

@@ -16,7 +16,7 @@ import numpy as np
 from vtcore.conformance.case import Case
 from vtcore.conformance.saved import save
 from vtcore.dispatch import Dispatcher
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.memory import HOST
 from vtcore.op import REGISTRY, Call, Op
 from vtcore.tensor import Tensor
@@ -35,7 +35,8 @@ class Harvest:
 
     def __init__(self, wanted: Mapping[str, int], directory: Path, about: Mapping[str, Any] | None = None) -> None:
         if unknown := sorted(set(wanted) - REGISTRY.keys()):
-            raise ArgumentError(f"there is no op {unknown[0]!r} to capture; there are {', '.join(sorted(REGISTRY))}")
+            hint = nearest(unknown[0], REGISTRY)
+            raise ArgumentError(f"there is no op {unknown[0]!r} to capture{hint}; there are {', '.join(sorted(REGISTRY))}")
         if wrong := [f"{op}:{n}" for op, n in wanted.items() if not 1 <= n <= MOST_CASES]:
             raise ArgumentError(f"{wrong[0]}: of an op 1 to {MOST_CASES} calls can be captured")
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -73,10 +74,10 @@ class Harvest:
         if (nbytes := _nbytes(op, call, rows)) > MOST_BYTES:
             self.notes.append(f"a call of {op.name} takes {nbytes >> 20} MiB and was not captured: {MOST_BYTES >> 20} MiB are allowed")
             return
-        self.kept[op.name] += 1
         arrays = {n: _cut(v, *rows[n]) if n in rows else _bare(v) for n, v in call.items()}
-        case = Case(op, arrays, 0, self.kept[op.name], "saved")
+        case = Case(op, arrays, 0, self.kept[op.name] + 1, "saved")
         save(case, self.directory / f"{op.name}-{case.number:03}.npz", self.about)
+        self.kept[op.name] += 1
 
 
 def parse(texts: Iterable[str]) -> dict[str, int]:

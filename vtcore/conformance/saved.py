@@ -21,6 +21,7 @@ from vtcore.errors import ArgumentError
 from vtcore.op import REGISTRY
 from vtcore.quant import FORMATS
 from vtcore.quant.blocks import Blocks
+from vtcore.written import writing
 
 Array = np.ndarray[Any, Any]
 CALL = "call"
@@ -71,7 +72,7 @@ def unpack(arrays: Mapping[str, Array]) -> Case:
 
 def save(case: Case, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
     """Write a case as an .npz file; `about` says where it comes from."""
-    with open(path, "wb") as file:
+    with writing(Path(path)) as file:
         np.savez_compressed(file, allow_pickle=False, **pack(case, about))
 
 

@@ -16,6 +16,7 @@ from safetensors.numpy import save
 
 from vtcore.errors import RecordingError
 from vtcore.oracle.recording import LEAST_ALTERNATIVES, Answer, Array, ModelFacts, Recording
+from vtcore.written import write
 
 KEY, VERSION = "vtcore.recording", 1
 DTYPES = {"prompt": "int32", "tokens": "int32", "top_ids": "int32", "top_logprobs": "float32", "hidden": "float32"}
@@ -28,7 +29,7 @@ def write_recording(recording: Recording, path: Path) -> None:
     tensors, header = _tensors(recording), _header(recording)
     header["content"] = _checksum(header, tensors)
     partial = path.with_name(path.name + ".part")
-    partial.write_bytes(save(tensors, metadata={KEY: json.dumps(header, sort_keys=True)}))
+    write(partial, save(tensors, metadata={KEY: json.dumps(header, sort_keys=True)}))
     os.replace(partial, path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from vtcore.caches import cache_directory
 from vtcore.errors import ProviderError, ProviderUnavailableError
+from vtcore.written import keep
 
 HEADERS = Path(__file__).parent / "headers"
 CHOICE = "CXX"
@@ -65,14 +67,26 @@ def library(text: str) -> Path:
     command = compiler()
     key = hashlib.sha256("\0".join((*command, version(command), *FLAGS, text)).encode() + _headers()).hexdigest()[:32]
     path = cache_directory() / "kernels" / "simt" / f"{key}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _compile(command, text, path)
+    if path.exists():
+        return path
+    made = _compiled(command, text)
+    if keep(path, made):
+        return path
+    path = _own() / path.name
+    path.write_bytes(made)
     return path
 
 
-def _compile(command: tuple[str, ...], text: str, path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+@cache
+def _own() -> Path:
+    """Where libraries are that the cache doesn't take, until this process ends."""
+    directory = tempfile.mkdtemp(prefix="vtcore-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
+
+
+def _compiled(command: tuple[str, ...], text: str) -> bytes:
+    with tempfile.TemporaryDirectory() as name:
         source, made = Path(name, "kernel.cpp"), Path(name, "kernel.so")
         source.write_text(text, encoding="utf-8")
         line = [*command, *FLAGS, f"-I{HEADERS}", str(source), "-o", str(made)]
@@ -82,4 +96,4 @@ def _compile(command: tuple[str, ...], text: str, path: Path) -> None:
             raise ProviderError(f"{command[0]} took over {SECONDS} s for a kernel's text") from None
         if done.returncode:
             raise ProviderError(f"{command[0]} doesn't take the kernel's text: {done.stderr.replace(f'{source}:', '').strip()[:SHOWN]}")
-        made.replace(path)  # at once: another process sees all of it, or none
+        return made.read_bytes()

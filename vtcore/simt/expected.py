@@ -10,6 +10,7 @@ import numpy as np
 from vtcore.errors import ArgumentError
 from vtcore.simt.trial import Finding, Result
 from vtcore.simt.values import Array
+from vtcore.written import writing
 
 
 def pairs(words: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
@@ -59,6 +60,6 @@ def load(path: Path) -> Array:
 
 def save(path: Path, array: Array) -> Path:
     """Writes one, under just this name."""
-    with path.open("wb") as file:
+    with writing(path) as file:
         np.save(file, array, allow_pickle=False)
     return path

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vtcore import errors
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.simt.compiler import compiler, version
 from vtcore.simt.program import Text
 from vtcore.simt.signature import LANGUAGES, Signature
@@ -57,7 +57,7 @@ def chosen(source: Text, name: str | None) -> Signature:
     if name is None and len(names) > 1:
         raise ArgumentError(f"{source.name} holds several kernels: choose by --kernel among {', '.join(names)}")
     if name is not None and name not in names:
-        raise ArgumentError(f"{source.name} holds no kernel {name!r}; there are {', '.join(names)}")
+        raise ArgumentError(f"{source.name} holds no kernel {name!r}{nearest(name, names)}; there are {', '.join(names)}")
     return next(k for k in source.kernels if name in (None, k.name))
 
 

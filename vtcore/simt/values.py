@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.simt.program import Layout
 from vtcore.simt.signature import DTYPES, Parameter, Signature
 
@@ -35,7 +35,8 @@ def given(kernel: Signature, words: Sequence[str], seed: int) -> Given:
     shared = [p.name for p in kernel.parameters if p.kind == "shared"]
     needed = [p.name for p in (*kernel.buffers, *kernel.scalars)] + shared
     if unknown := [n for n in values if n not in (*needed, "shared")]:
-        raise ArgumentError(f"kernel {kernel.name} has no parameter {', '.join(unknown)}; it has {', '.join(needed)}")
+        hint = nearest(unknown[0], needed)
+        raise ArgumentError(f"kernel {kernel.name} has no parameter {', '.join(unknown)}{hint}; it has {', '.join(needed)}")
     if missing := [n for n in needed if n not in values]:
         raise ArgumentError(
             f"kernel {kernel.name} isn't given {', '.join(missing)}: name a value of each, such as {_example(kernel, missing[0])}"

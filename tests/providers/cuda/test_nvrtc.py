@@ -39,6 +39,12 @@ def test_what_it_refuses_is_shown():
         nvrtc.build("nothing", "sm_90")
 
 
+def test_without_a_place_to_keep_it_it_is_compiled_all_the_same(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("not a directory")
+    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path / "file"))
+    assert nvrtc.compiled('extern "C" __global__ void two(float* y) { y[0] = 2.0f; }', "sm_90")[:4] == b"\x7fELF"
+
+
 def test_machine_code_is_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("VTCORE_CACHE", str(tmp_path))
     text = 'extern "C" __global__ void one(float* y) { y[0] = 1.0f; }'

@@ -74,6 +74,19 @@ def test_a_directory_that_can_t_be_written_costs_only_time(tmp_path):
     assert objects.entries() == []
 
 
+def test_folders_of_other_kernels_beside_them_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(object_cache, "BETWEEN", 1)
+    (tmp_path / "simt").mkdir()
+    os.utime(tmp_path / "simt", (0, 0))
+    objects = ObjectCache(tmp_path, limit=4000)
+    for i in range(10):
+        objects.put(str(i), bytes(900))
+    assert objects.writable
+    assert objects.get("9") is not None
+    assert objects.clear() > 0
+    assert (tmp_path / "simt").is_dir()
+
+
 def test_processes_that_race_for_an_empty_cache(tmp_path):
     environment = os.environ | {"VTCORE_CACHE": str(tmp_path)}
     racers = [subprocess.Popen([sys.executable, "-c", ONE_PROCESS], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]

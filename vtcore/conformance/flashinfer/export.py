@@ -21,6 +21,7 @@ from vtcore.errors import ArgumentError
 from vtcore.op import Op
 from vtcore.quant.blocks import Blocks
 from vtcore.signature import Axes, evaluate
+from vtcore.written import write as write_file
 
 Array = np.ndarray[Any, Any]
 CODE = """from vtcore.conformance.flashinfer.reference import definition
@@ -203,7 +204,7 @@ def _literal(value: Any) -> str:
 
 def _put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    write_file(path, text)
 
 
 def _add(path: Path, data: Json) -> None:

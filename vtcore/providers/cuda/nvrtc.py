@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from vtcore.caches import cache_directory
 from vtcore.errors import ProviderError, ProviderUnavailableError
 from vtcore.providers.kernels.targets.cuda import FLAGS
+from vtcore.written import keep
 
 USE = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.DOTALL)
 SHOWN = 2000  # characters of a log
@@ -57,16 +55,8 @@ def compiled(source: str, architecture: str) -> bytes:
     if path.exists():
         return path.read_bytes()
     code, _ = build(source, architecture)
-    _keep(path, code)
+    keep(path, code)  # without room or right it is compiled again next time
     return code
-
-
-def _keep(path: Path, code: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(code)
-    Path(name).replace(path)
 
 
 def build(source: str, architecture: str, options: Sequence[str] = ()) -> tuple[bytes, str]:

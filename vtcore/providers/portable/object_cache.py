@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from pathlib import Path
 
 from vtcore.caches import cache_directory
+from vtcore.written import keep
 
 MAGIC = b"vtcore object 1\n"
 DIGEST = hashlib.sha256().digest_size
@@ -42,21 +42,17 @@ class ObjectCache:
         if not self.writable:
             return
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
             if self._puts % BETWEEN == 0:
                 self._make_room()
             self._puts += 1
-            handle, name = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
-            with os.fdopen(handle, "wb") as file:
-                file.write(self._header(key, data) + data)
-            os.replace(name, self._path(key))
+            self.writable = keep(self._path(key), self._header(key, data) + data)
         except OSError:
             self.writable = False
 
     def entries(self) -> list[tuple[Path, int]]:
         """Files and their sizes, least recently used first."""
         found = []
-        for path in self.directory.glob("*") if self.directory.is_dir() else ():
+        for path in self.directory.glob("*.*") if self.directory.is_dir() else ():  # beside them are folders of accelerators' kernels
             try:
                 stat = path.stat()
             except OSError:  # another process took it away

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +17,7 @@ from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
 from vtcore.providers.vulkan import packing
 from vtcore.providers.vulkan.module import exact
+from vtcore.written import keep
 
 PACKED = "spirv.xz"
 COMPILER = "glslc"
@@ -85,12 +85,5 @@ def _kept(name: str) -> bytes | None:
 
 def _made(kernel: str, name: str, text: str) -> bytes:
     code = compiled(kernel, text)
-    path = _where(name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(code)
-        os.replace(file.name, path)
-    except OSError:  # no room or no right: it is compiled again next time
-        pass
+    keep(_where(name), code)  # without room or right it is compiled again next time
     return code
