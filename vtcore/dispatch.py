@@ -12,10 +12,10 @@ import numpy as np
 from vtcore.errors import DeclinedError, KernelBuildError, ProviderError, VtcoreError
 from vtcore.memory import HOST, Memory
 from vtcore.op import RUNNER, Call, Op
-from vtcore.provider import Attempt, Decline, Function, Provider
+from vtcore.provider import Attempt, Decline, Function, Provider, definition
 from vtcore.report import Report
 from vtcore.storage import Storage
-from vtcore.tensor import Tensor, bare, held
+from vtcore.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 REFERENCE = "reference"
@@ -35,11 +35,6 @@ class Recorder(Protocol):
 
     def moved(self, storage: Storage, source: Memory, target: Memory) -> None:
         """Bytes were copied for an op."""
-
-
-def definition(op: Op) -> Function:
-    """An op's definition as a kernel over Tensors."""
-    return lambda **call: held(op.reference(**{n: bare(v) for n, v in call.items()}))
 
 
 class Dispatcher:

@@ -27,6 +27,10 @@
 A message names the thing, its value, what is allowed, and the way out.
 """
 
+from collections.abc import Iterable
+
+LONGEST = 80  # characters of a name that is compared with others
+
 
 class VtcoreError(Exception):
     """The base of all of them."""
@@ -118,3 +122,11 @@ class QueueFullError(VtcoreError):
 
 class OutOfMemoryError(VtcoreError):
     """The sum of what a model needs is over what it may have."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """For a message about a name that there isn't: the known one that was probably meant, or nothing where none is like it."""
+    import difflib
+
+    names = {n.lower(): n for n in known}
+    return "".join(f" (nearest: {names[n]})" for n in difflib.get_close_matches(str(name)[:LONGEST].lower(), names, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from vtcore.assembly import SERVING, Options, assemble
 from vtcore.available import available_memory
 from vtcore.catalogue import resolve
 from vtcore.engine import EngineStats
-from vtcore.errors import ArgumentError, OutOfMemoryError, PromptError, TokenizerError, VtcoreError
+from vtcore.errors import ArgumentError, OutOfMemoryError, PromptError, TokenizerError, VtcoreError, nearest
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
@@ -257,5 +258,6 @@ def _ranks(priority: Any) -> list[Any]:
 
 def _known(serving: dict[str, Any]) -> dict[str, Any]:
     if unknown := [name for name in serving if name not in SERVING]:
-        raise ArgumentError(f"{unknown[0]} is no option of LLM; besides those in its signature there are {', '.join(SERVING)}")
+        hint = nearest(unknown[0], (*inspect.signature(LLM).parameters, *SERVING))
+        raise ArgumentError(f"{unknown[0]} is no option of LLM{hint}; besides those in its signature there are {', '.join(SERVING)}")
     return serving

@@ -12,6 +12,7 @@ from vtcore.errors import ProviderError
 from vtcore.memory import HOST, Memory
 from vtcore.op import Call, Op
 from vtcore.storage import Storage
+from vtcore.tensor import bare, held
 
 Guard = Callable[..., str | None]
 Function = Callable[..., Any]
@@ -129,3 +130,8 @@ def _differs(called: Callable[..., Any], op: Op) -> str | None:
         takes = ", ".join(map(str, inspect.signature(called).parameters.values()))
         return f"takes ({takes}); it is called by name with {', '.join(op.parameters)}"
     return None
+
+
+def definition(op: Op) -> Function:
+    """An op's definition as a kernel over Tensors."""
+    return lambda **call: held(op.reference(**{n: bare(v) for n, v in call.items()}))

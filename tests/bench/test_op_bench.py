@@ -227,7 +227,7 @@ def test_pages_and_experts_count_as_far_as_they_are_read():
         ("linear", {"T": 3}, {}, "--shape lacks K, N; linear needs sizes for K, N, T"),
         ("linear", {"T": 3, "N": 8, "K": 64, "Z": 1}, {}, "--shape names Z"),
         ("linear", {"T": 3, "N": 8, "K": 60}, {"dtype": "Q8_0"}, "a multiple of 32"),
-        ("linear", {"T": 3, "N": 8, "K": 64}, {"dtype": "f64"}, "dtype is 'f64'; it must be one of f32"),
+        ("linear", {"T": 3, "N": 8, "K": 64}, {"dtype": "f64"}, "dtype is 'f64' (nearest: f16); it must be one of f32"),
         ("rms_norm", {"T": 3, "H": 64}, {"dtype": "Q8_0"}, "can't be Q8_0"),
         ("rms_norm", {"T": 3, "H": 64}, {"given": {"epsilon": 1}}, "has no number 'epsilon'; it has eps, offset, groups"),
         ("gated_delta", dict.fromkeys("TGDHVdNR", 4), {}, "integers that hang together (source): time a sample"),

@@ -101,3 +101,14 @@ def test_an_option_s_value_is_checked(options):
     with pytest.raises(SystemExit) as ended:
         main(["check", "portable", *options])
     assert ended.value.code == 2
+
+
+def test_a_report_that_can_t_be_written_is_refused_before_anything_runs(tmp_path, capsys):
+    assert main(["check", "./missing.py", "--output", str(tmp_path / "no" / "report")]) == 2
+    assert "--output" in (said := capsys.readouterr().err)
+    assert "there is no directory" in said
+
+
+def test_a_list_takes_no_options_of_a_run(tmp_path, capsys):
+    assert main(["check", "portable", "scale", "--list", "--fuzz", "3"]) == 2
+    assert "--fuzz has no effect with --list" in capsys.readouterr().err

@@ -27,16 +27,35 @@ def test_a_file_sets_options(tmp_path):
     assert (args.host, args.capture) == ("127.0.0.1", True)
 
 
-@pytest.mark.parametrize("arguments", [("--port", "7", "--config", "FILE"), ("--config", "FILE", "--port", "7")])
-def test_the_command_line_counts_more(tmp_path, arguments):
-    args = serve(tmp_path, FILE, *arguments)
-    assert (args.port, args.max_num_seqs) == (7, 4)
+@pytest.mark.parametrize("port", [7, 8000])  # the default, where it is said, counts more too
+@pytest.mark.parametrize("line", ["--port PORT --config FILE", "--config FILE --port PORT", "--config=FILE --port=PORT"])
+def test_the_command_line_counts_more(tmp_path, line, port):
+    args = serve(tmp_path, FILE, *line.replace("PORT", str(port)).split())
+    assert (args.model, args.port, args.max_num_seqs) == ("smollm2-135m", port, 4)
+
+
+SWITCHES = """
+strict: false
+no_capture: false
+enable_prefix_caching: true
+async_scheduling: false
+enable_server_dev_mode: false
+"""
+
+
+def test_a_switch_may_be_said_to_be_as_it_is_anyway(tmp_path):
+    args = serve(tmp_path, SWITCHES, "--config", "FILE")
+    assert (args.strict, args.capture, args.enable_prefix_caching) == (False, True, None)
+    assert (args.async_scheduling, args.enable_server_dev_mode) == (False, False)
 
 
 WRONG = {
     "port: high": "'high' is not a whole number from 1",
     "no_such_option: 1": "unrecognized arguments: --no-such-option=1",
-    "strict: false": "unrecognized arguments: --no-strict",
+    "no_such_option: false": "unrecognized arguments: --no-no-such-option",
+    "max_num_seq: 4": "unrecognized arguments: --max-num-seq=4 (nearest: --max-num-seqs)",
+    "port: false": "unrecognized arguments: --no-port",
+    "port: 70000": "'70000' is over 65535, the highest port",
     "metrics_prefix: x": "invalid choice: 'x'",
     "- port": "must map names of options to values",
     "model: other": "MODEL stands on the command line",

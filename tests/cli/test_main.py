@@ -59,6 +59,18 @@ def test_nobody_reading_is_quiet():
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "printed"),
+    [(["ops", "add"], "<&-", "add(x, y)"), (["ops", "add"], ">&-", ""), (["ops", "add"], "2>&-", "add(x, y)"), (["nothing"], "2>&-", "")],
+)
+def test_a_stream_that_is_closed_is_no_fault(arguments, closed, printed):
+    line = f'"$0" -m vtcore "$@" {closed}'
+    done = subprocess.run(["sh", "-c", line, sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (2 if arguments == ["nothing"] else 0, "")
+    assert done.stdout.startswith(printed)
+    assert bool(done.stdout) == bool(printed)
+
+
 def test_the_module_is_the_command():
     done = vtcore("--version")
     assert done.returncode == 0
@@ -68,7 +80,7 @@ def test_the_module_is_the_command():
 def test_an_unknown_model_is_one_line_and_no_traceback():
     done = vtcore("run", "smollm3", "hello")
     assert done.returncode == 1
-    assert done.stderr.startswith("vtcore: error: there is no model 'smollm3'; a model is a directory")
+    assert done.stderr.startswith("vtcore: error: there is no model 'smollm3' (nearest: smollm2-135m); a model is a directory")
     assert done.stderr.count("\n") == 1
 
 

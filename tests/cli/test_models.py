@@ -75,4 +75,4 @@ def test_what_no_oracle_gates_is_told(capsys):
 
 def test_an_unknown_name_is_told_the_known_ones(capsys):
     assert main(["models", "GPT9"]) == 2
-    assert "no architecture 'GPT9'; there are ApertusForCausalLM" in capsys.readouterr().err
+    assert "no architecture 'GPT9' (nearest: gptj); there are ApertusForCausalLM" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_a_providers_file_can_be_looked_at(tmp_path, capsys):
 
 def test_an_unknown_op_is_told_the_known_ones(capsys):
     assert main(["ops", "rmsnorm"]) == 2
-    assert "no op 'rmsnorm'; there are add," in capsys.readouterr().err
+    assert "no op 'rmsnorm' (nearest: rms_norm); there are add," in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["nowhere", "./nowhere.py"])

@@ -26,6 +26,11 @@ def test_the_streamed_text_is_the_answer(chat_model, capsys):
     assert "numerics exact, providers portable" in err
 
 
+def test_bytes_that_the_locale_could_not_decode_are_utf_8(chat_model, capsys):
+    kept = "\u00e9".encode().decode("ascii", "surrogateescape")
+    assert run(capsys, chat_model, kept, "--raw")[1] == wanted(chat_model, "\u00e9").outputs[0].text + "\n"
+
+
 def test_raw_leaves_the_template_out(chat_model, capsys):
     assert run(capsys, chat_model, "hi", "--raw")[1] == wanted(chat_model, "hi").outputs[0].text + "\n"
 

@@ -27,6 +27,13 @@ def test_a_trace_holds_every_op_and_says_that_nothing_was_replayed(chat_model, t
     assert "replayed" in modes(json.loads((tmp_path / "r.json").read_text()))
 
 
+def test_a_full_disk_is_named_and_nothing_said_to_be_written(chat_model, capsys):
+    code, _, err = run(capsys, chat_model, "hi", "--trace", "/dev/full")
+    assert code == 1
+    assert err.endswith("vtcore: error: [Errno 28] No space left on device: '/dev/full'\n")
+    assert "wrote" not in err
+
+
 def test_calls_are_captured(chat_model, tmp_path, capsys):
     code, _, err = run(capsys, chat_model, "hi", "--capture", "rms_norm:1", "--capture", "add:9", "--capture-dir", tmp_path / "c")
     assert code == 0

@@ -63,7 +63,8 @@ def test_a_device_that_nobody_has_is_named_with_those_there_are(monkeypatch):
 def test_without_the_package_it_is_declined_in_words():
     code = "import sys; sys.modules['pyopencl'] = None\n" + FINDS
     said, _ = elsewhere(code)
-    assert "pyopencl" in said
+    assert said.startswith("opencl: the package pyopencl can't be imported")
+    assert said.endswith("pip install 'vtcore[opencl]'")
 
 
 def test_a_kernel_that_does_not_build_leaves_its_op_to_the_next(provider, monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.op import Call, Op
 from vtcore.ops.inputs import blocks, normal, paged
 from vtcore.quant.blocks import FORMATS, BlockFormat, Blocks
@@ -141,7 +141,7 @@ def _blocks(argument: Argument, shape: tuple[int, ...], fmt: BlockFormat, rng: n
 
 def _dense(dtype: str) -> np.dtype[Any]:
     if dtype not in DTYPES:
-        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join([*DTYPES, *FORMATS])}")
+        raise ArgumentError(f"dtype is {dtype!r}{nearest(dtype, [*DTYPES, *FORMATS])}; it must be one of {', '.join([*DTYPES, *FORMATS])}")
     dense: np.dtype[Any] = np.dtype(DTYPES[dtype])
     return dense
 

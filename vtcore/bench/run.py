@@ -13,7 +13,7 @@ from vtcore.bench import machine
 from vtcore.bench.measured import FULL, QUICK, Measured
 from vtcore.bench.scenarios import SCENARIOS
 from vtcore.bench.suite import LONGEST, SECTIONS, OpTime, Suite
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.llm import LLM
 from vtcore.models.load import identify
@@ -39,13 +39,14 @@ class Choice:
 
     def __post_init__(self) -> None:
         if self.scenario is not None and self.scenario not in SCENARIOS:
-            raise ArgumentError(f"scenario is {self.scenario!r}; there is {', '.join(SCENARIOS)}")
+            raise ArgumentError(f"scenario is {self.scenario!r}{nearest(self.scenario, SCENARIOS)}; there is {', '.join(SCENARIOS)}")
         if self.scenario is not None and self.only != tuple(SECTIONS):
             raise ArgumentError("only names sections, and a scenario is measured in place of them; leave one of the two away")
         if not self.only or len(set(self.only)) < len(self.only):
             raise ArgumentError(f"only is {', '.join(self.only) or 'empty'}; name each section once, of {', '.join(SECTIONS)}")
         if unknown := [s for s in self.only if s not in SECTIONS]:
-            raise ArgumentError(f"only holds {', '.join(unknown)}; a benchmark has the sections {', '.join(SECTIONS)}")
+            hint = nearest(unknown[0], SECTIONS)
+            raise ArgumentError(f"only holds {', '.join(unknown)}{hint}; a benchmark has the sections {', '.join(SECTIONS)}")
 
     def keywords(self) -> dict[str, Any]:
         """For LLM: what is not left to its defaults."""

@@ -9,7 +9,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 from vtcore.cli import (
     bench,
@@ -31,6 +30,7 @@ from vtcore.cli import (
     simt,
 )
 from vtcore.cli.options import debug
+from vtcore.cli.parser import Parser, Version
 from vtcore.errors import ArgumentError, VtcoreError
 
 # What is heavy is imported when a command runs, so that --help answers at once.
@@ -54,22 +54,12 @@ COMMANDS = (
     flashinfer,
 )
 OK, FAILED, MISUSED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
-
-
-class Version(argparse.Action):
-    """Asks for the version only where it is wanted: looking it up takes as long as defining all commands."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print it, and end."""
-        from vtcore import __version__
-
-        print(f"vtcore {__version__}")
-        parser.exit()
+HIGHEST_STREAM = 2  # stderr's number
 
 
 def parser() -> argparse.ArgumentParser:
     """Every command and option."""
-    top = argparse.ArgumentParser("vtcore", description="An LLM inference engine that says what ran where.", allow_abbrev=False)
+    top = Parser("vtcore", description="An LLM inference engine that says what ran where.")
     top.add_argument("--version", action=Version, nargs=0, help="show the version and end")
     debug(top)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -80,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command: 0; 1 for an error or a failed check, 2 for a wrong argument, 130 after Ctrl-C, 141 where nobody reads the output."""
+    _open_streams()
     args = parser().parse_args(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that can't show a character shows a question mark
@@ -94,6 +85,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as wrong:
         return _failed(wrong, getattr(args, "debug", False))
     return OK if code is None else code
+
+
+def _open_streams() -> None:
+    """From a standard stream that was closed nothing comes, and what goes there is lost; no file that is opened later takes its number."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= HIGHEST_STREAM:
+        pass
+    os.close(handle)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _failed(wrong: Exception, debug: bool) -> int:

@@ -12,7 +12,7 @@ from vtcore.cli import options
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("bench", help="measure how fast a model runs here", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("bench", help="measure how fast a model runs here", description=__doc__)
     options.model(parser)
     options.computing(parser)
     for name in ("block_size", "max_num_batched_tokens"):

@@ -20,9 +20,7 @@ EXAMPLE = "vtcore bench-op linear --provider portable --against reference --shap
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser(
-        "bench-op", help="measure how fast one kernel is", description=__doc__, epilog=f"example: {EXAMPLE}", allow_abbrev=False
-    )
+    parser = commands.add_parser("bench-op", help="measure how fast one kernel is", description=__doc__, epilog=f"example: {EXAMPLE}")
     parser.add_argument("op", metavar="OP", help="the op's name; `vtcore ops` lists them")
     parser.add_argument("--provider", metavar="P", required=True, help="a built-in name, an entry point of vtcore.providers, or ./file.py")
     parser.add_argument("--against", metavar="Q", action="append", default=[], help="another provider, timed in turns (may be repeated)")

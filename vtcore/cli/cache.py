@@ -11,13 +11,11 @@ from vtcore.cli import options
 
 def add(commands: Any) -> None:
     """Define the command and its two actions."""
-    parser = commands.add_parser("cache", help="show or clear kept kernels and models", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("cache", help="show or clear kept kernels and models", description=__doc__)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    showing = actions.add_parser("show", help="what is kept, and its size", allow_abbrev=False)
+    showing = actions.add_parser("show", help="what is kept, and its size")
     showing.set_defaults(command=show)
-    clearing = actions.add_parser(
-        "clear", help="remove what is kept; it is compiled or fetched again when it is needed", allow_abbrev=False
-    )
+    clearing = actions.add_parser("clear", help="remove what is kept; it is compiled or fetched again when it is needed")
     clearing.add_argument("what", choices=[*KINDS, "all"], metavar="WHAT", help=f"{', '.join(KINDS)} or all")
     clearing.set_defaults(command=remove)
     for each in (parser, showing, clearing):

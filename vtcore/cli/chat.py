@@ -20,7 +20,7 @@ COMMANDS = "/reset forgets the conversation, /report says what ran where, /quit 
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("chat", help="talk with a model", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("chat", help="talk with a model", description=__doc__)
     options.model(parser)
     parser.add_argument("--system", metavar="TEXT", help="a system message before the conversation")
     options.sampling(parser, MAX_TOKENS)

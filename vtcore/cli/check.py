@@ -18,7 +18,7 @@ FORMATS = ("text", "json", "junit", "markdown", "html")
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("check", help="hold a provider's kernels against the definitions", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("check", help="hold a provider's kernels against the definitions", description=__doc__)
     parser.add_argument("provider", metavar="PROVIDER", help="a built-in name, an entry point of vtcore.providers, or ./file.py")
     parser.add_argument("ops", metavar="OP", nargs="*", help="only these ops (default: all)")
     which = parser.add_argument_group("which calls")
@@ -43,8 +43,11 @@ def main(args: argparse.Namespace) -> int:
     """Check, report; 1 if anything failed."""
     from vtcore.conformance.examine import examine, listed
     from vtcore.conformance.reports import render
+    from vtcore.written import write
 
+    options.writable({"output": args.output})
     if args.list:
+        _nothing_runs(args)
         for case in listed(args.ops, args.seed):
             print(f"{case.label:24s} {case}")
         return 0
@@ -53,9 +56,17 @@ def main(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text, end="")
     else:
-        args.output.write_text(text, encoding="utf-8")
+        write(args.output, text)
         print(f"{args.provider}: {'failed' if record.failed else 'passed'}; the report is in {args.output}")
     return int(record.failed)
+
+
+def _nothing_runs(args: argparse.Namespace) -> None:
+    from vtcore.errors import ArgumentError
+
+    for name in ("fuzz", "case", "cases", "isolate", "timeout", "known_gaps", "output", "save"):
+        if getattr(args, name):
+            raise ArgumentError(f"--{name.replace('_', '-')} has no effect with --list, which shows the samples and runs nothing")
 
 
 def _plan(args: argparse.Namespace) -> Plan:

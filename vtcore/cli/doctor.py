@@ -12,7 +12,7 @@ MARKS = {True: "yes", False: "no ", None: "   "}
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("doctor", help="what works here, and why the rest doesn't", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("doctor", help="what works here, and why the rest doesn't", description=__doc__)
     options.debug(parser)
     parser.set_defaults(command=main)
 

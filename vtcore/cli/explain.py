@@ -19,7 +19,7 @@ TOKENS = 16  # of the prompt whose forward is looked at
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("explain", help="what a model is and needs, before loading it", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("explain", help="what a model is and needs, before loading it", description=__doc__)
     options.model(parser)
     options.engine(parser)
     options.debug(parser)

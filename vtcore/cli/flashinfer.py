@@ -21,17 +21,17 @@ PER_DEFINITION, PER_OP = 3, 5
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("flashinfer", help="read and write FlashInfer Trace", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("flashinfer", help="read and write FlashInfer Trace", description=__doc__)
     parts = parser.add_subparsers(title="what to do", metavar="DO", required=True)
-    shown = parts.add_parser("list", help="which definitions mean an op here, and why others don't", allow_abbrev=False)
+    shown = parts.add_parser("list", help="which definitions mean an op here, and why others don't")
     shown.add_argument("directory", metavar="DIR", type=Path, help="a directory of FlashInfer Trace")
     shown.set_defaults(command=_list)
-    taken = parts.add_parser("import", help="workloads as cases for `vtcore check P --cases`", allow_abbrev=False)
+    taken = parts.add_parser("import", help="workloads as cases for `vtcore check P --cases`")
     taken.add_argument("directory", metavar="DIR", type=Path, help="a directory of FlashInfer Trace")
     taken.add_argument("cases", metavar="CASES", type=Path, help="a new directory for the .npz files")
     taken.add_argument("--most", type=options.positive, default=PER_DEFINITION, metavar="N", help="workloads of a definition (default 3)")
     taken.set_defaults(command=_import)
-    given = parts.add_parser("export", help="ops, cases and results as definitions, workloads and traces", allow_abbrev=False)
+    given = parts.add_parser("export", help="ops, cases and results as definitions, workloads and traces")
     given.add_argument("directory", metavar="DIR", type=Path, help="a new directory of FlashInfer Trace")
     given.add_argument("--cases", metavar="PATH", type=Path, help="captured calls instead of the ops' samples")
     given.add_argument("--provider", metavar="P", help="run the cases on it, and write what came of it as traces")

@@ -22,7 +22,7 @@ MARKDOWN = ("| config.json | GGUF | goldens | runs on | in | what it is |", "|--
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("models", help="list the architectures, or explain one", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("models", help="list the architectures, or explain one", description=__doc__)
     parser.add_argument("name", metavar="NAME", nargs="?", help="as in config.json's architectures, or GGUF's general.architecture")
     parser.add_argument("--markdown", action="store_true", help="as the table of docs/models.md")
     options.debug(parser)
@@ -32,12 +32,12 @@ def add(commands: Any) -> None:
 def main(args: argparse.Namespace) -> None:
     """Print the list, or one architecture."""
     from vtcore.cli.ops import found_providers
-    from vtcore.errors import ArgumentError
+    from vtcore.errors import ArgumentError, nearest
 
     entries = [e for e in listed() if args.name in (None, *e.names, *e.gguf)]
     if not entries:
         known = sorted(n for e in listed() for n in (*e.names, *e.gguf))
-        raise ArgumentError(f"there is no architecture {args.name!r}; there are {', '.join(known)}")
+        raise ArgumentError(f"there is no architecture {args.name!r}{nearest(args.name, known)}; there are {', '.join(known)}")
     providers = found_providers()
     try:
         rows = [row(e, providers) for e in entries]

@@ -18,7 +18,7 @@ FIRST_COLUMN = 22
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("ops", help="list the ops, or explain one", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("ops", help="list the ops, or explain one", description=__doc__)
     parser.add_argument("name", metavar="NAME", nargs="?", help="explain this op")
     parser.add_argument("--providers", metavar="A,B", help="look at these instead of all that are found")
     options.debug(parser)
@@ -28,11 +28,11 @@ def add(commands: Any) -> None:
 def main(args: argparse.Namespace) -> None:
     """Print the list, or one op."""
     import vtcore.ops  # noqa: F401  (fills the registry)
-    from vtcore.errors import ArgumentError
+    from vtcore.errors import ArgumentError, nearest
     from vtcore.op import REGISTRY
 
     if args.name is not None and args.name not in REGISTRY:
-        raise ArgumentError(f"there is no op {args.name!r}; there are {', '.join(sorted(REGISTRY))}")
+        raise ArgumentError(f"there is no op {args.name!r}{nearest(args.name, REGISTRY)}; there are {', '.join(sorted(REGISTRY))}")
     providers = found_providers(args.providers)
     try:
         if args.name is not None:

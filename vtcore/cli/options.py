@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 NUMBERS = {  # of the cache and the scheduler, by LLM's names
@@ -125,6 +128,20 @@ def engine_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """What `engine` read, as keywords of LLM; options that were not given are left to their defaults."""
     named = {n: getattr(args, n, None) for n in ENGINE}
     return {n: v for n, v in named.items() if v is not None}
+
+
+def writable(paths: Mapping[str, Path | None]) -> None:
+    """Raises ArgumentError for files, by their options, that can't be written: before anything is computed for them."""
+    from vtcore.errors import ArgumentError
+
+    given = {n: p for n, p in paths.items() if p is not None}
+    for name, path in given.items():
+        if not path.parent.is_dir():
+            raise ArgumentError(f"--{name} {path}: there is no directory {path.parent}")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise ArgumentError(f"--{name} {path}: it can't be written there; name a file in a directory that you may write to")
+    if len({p.absolute() for p in given.values()}) < len(given):
+        raise ArgumentError(f"{', '.join('--' + n for n in given)} name one file twice; give each a file of its own")
 
 
 def positive(text: str) -> int:

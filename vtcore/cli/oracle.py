@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ ARITHMETIC = ("float32", "float16", "bfloat16", "int8")
 
 def add(commands: Any) -> None:
     """Define the command and what is under it."""
-    parser = commands.add_parser("oracle", help="hold another engine against recorded answers", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("oracle", help="hold another engine against recorded answers", description=__doc__)
     under = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_record(under)
     _add_compare(under)
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 
 def _add_record(commands: Any) -> None:
-    parser = commands.add_parser("record", help="record a model's answers", description=record.__doc__, allow_abbrev=False)
+    parser = commands.add_parser("record", help="record a model's answers", description=record.__doc__)
     options.model(parser)
     parser.add_argument("--prompts", required=True, type=Path, metavar="FILE", help="text, a line a prompt, or .jsonl")
     parser.add_argument("--chat", action="store_true", help="each text is what a user says, through the model's chat template")
@@ -46,7 +46,7 @@ def _add_record(commands: Any) -> None:
 
 
 def _add_compare(commands: Any) -> None:
-    parser = commands.add_parser("compare", help="hold an engine against a recording", description=compare.__doc__, allow_abbrev=False)
+    parser = commands.add_parser("compare", help="hold an engine against a recording", description=compare.__doc__)
     parser.add_argument("recording", type=Path, metavar="RECORDING", help="what `vtcore oracle record` wrote")
     parser.add_argument("--engine", required=True, metavar="ENGINE", help=ENGINES)
     parser.add_argument("--model", metavar="MODEL", help="for vtcore and transformers (default: the one that was recorded)")
@@ -61,7 +61,7 @@ def _add_compare(commands: Any) -> None:
 
 
 def _add_explain(commands: Any) -> None:
-    parser = commands.add_parser("explain", help="which arithmetic flips a token", description=explain.__doc__, allow_abbrev=False)
+    parser = commands.add_parser("explain", help="which arithmetic flips a token", description=explain.__doc__)
     parser.add_argument("recording", type=Path, metavar="RECORDING", help="what `vtcore oracle record` wrote")
     parser.add_argument("--prompt", required=True, type=options.positive, metavar="N", help="which prompt, from 1 on")
     parser.add_argument("--position", type=int, metavar="P", help="which token, from 0 on (default: where the engine differs)")
@@ -99,7 +99,7 @@ def record(args: argparse.Namespace) -> None:
     from vtcore.oracle.record import record as recorded
     from vtcore.oracle.recording_file import write_recording
 
-    _writable({"output": args.output})
+    options.writable({"output": args.output})
     if args.engine == "transformers":
         _refuse(args, args.engine, ("hidden_states",))
     prompts = read_prompts(args.prompts, args.chat)
@@ -123,7 +123,7 @@ def compare(args: argparse.Namespace) -> int:
     from vtcore.oracle.recording_file import read_recording
     from vtcore.oracle.reports.table import table
 
-    _writable({"json": args.json, "junit": args.junit, "html": args.html})
+    options.writable({"json": args.json, "junit": args.junit, "html": args.html})
     recording, limits = read_recording(args.recording), _tolerances(args)
     engine = _engine(args, recording)
     try:
@@ -184,24 +184,11 @@ def _write(args: argparse.Namespace, found: Comparison) -> None:
     from vtcore.oracle.reports.html import as_html
     from vtcore.oracle.reports.json import as_json
     from vtcore.oracle.reports.junit import as_junit
+    from vtcore.written import write
 
     for path, form in ((args.json, as_json), (args.junit, as_junit), (args.html, as_html)):
         if path is not None:
-            path.write_text(form(found), encoding="utf-8")
-
-
-def _writable(paths: Mapping[str, Path | None]) -> None:
-    """Refuse files that can't be written before anything is computed for them."""
-    from vtcore.errors import ArgumentError
-
-    given = {n: p for n, p in paths.items() if p is not None}
-    for name, path in given.items():
-        if not path.parent.is_dir():
-            raise ArgumentError(f"--{name} {path}: there is no directory {path.parent}")
-        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise ArgumentError(f"--{name} {path}: it can't be written there; name a file in a directory that you may write to")
-    if len({p.absolute() for p in given.values()}) < len(given):
-        raise ArgumentError(f"{', '.join('--' + n for n in given)} name one file twice; give each a file of its own")
+            write(path, form(found))
 
 
 def _is_url(engine: str) -> bool:

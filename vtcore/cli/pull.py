@@ -11,7 +11,7 @@ from vtcore.cli import options
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("pull", help="fetch a model and print its path", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("pull", help="fetch a model and print its path", description=__doc__)
     options.model(parser)
     options.debug(parser)
     parser.set_defaults(command=main)

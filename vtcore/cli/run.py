@@ -19,7 +19,7 @@ MAX_TOKENS = 256
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("run", help="answer one prompt", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("run", help="answer one prompt", description=__doc__)
     options.model(parser)
     parser.add_argument("prompt", metavar="PROMPT", help="the text; - reads it from stdin")
     parser.add_argument("--raw", action="store_true", help="continue PROMPT as it is, without the model's chat template")
@@ -39,7 +39,7 @@ def main(args: argparse.Namespace) -> None:
 
     options.one_at_a_time(args)
     params = session.sampling(args)
-    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    prompt = _utf8(sys.stdin.read() if args.prompt == "-" else args.prompt)
     harvest = watch.check(args)
     with closing(session.load(args)) as llm, watch.watching(args, harvest, llm):
         ids = _prompt_token_ids(llm, prompt, args)
@@ -51,6 +51,11 @@ def main(args: argparse.Namespace) -> None:
             print()
         if args.report:
             print(llm.report(), file=sys.stderr if args.json else sys.stdout)
+
+
+def _utf8(text: str) -> str:
+    """What the locale couldn't decode, and Python kept as halves of surrogate pairs, as the UTF-8 that it most likely is."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _prompt_token_ids(llm: LLM, prompt: str, args: argparse.Namespace) -> list[int]:

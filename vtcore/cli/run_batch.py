@@ -20,7 +20,7 @@ NEEDS = "run-batch needs pydantic: pip install 'vtcore[serve]'"
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("run-batch", help="answer a file of requests", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("run-batch", help="answer a file of requests", description=__doc__)
     options.model(parser)
     parser.add_argument("source", metavar="IN", type=Path, help='lines of {"custom_id", "method": "POST", "url", "body"}')
     parser.add_argument("target", metavar="OUT", type=Path, help="where answers are added; those that it has already are not asked again")

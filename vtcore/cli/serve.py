@@ -9,23 +9,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vtcore.cli import options
-from vtcore.cli.config_file import ConfigFile
+from vtcore.cli import config_file, options
 
 if TYPE_CHECKING:
     from vtcore.server.process import EngineProcess
 
+HIGHEST_PORT = 65535
 PACKAGES = ("fastapi", "msgspec", "prometheus_client", "pydantic", "uvicorn", "zmq")
 
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser("serve", help="serve a model over HTTP", description=__doc__, allow_abbrev=False)
+    parser = commands.add_parser("serve", help="serve a model over HTTP", description=__doc__)
     options.model(parser)
     group = parser.add_argument_group("server")
-    group.add_argument("--config", action=ConfigFile, metavar="FILE", help="a YAML file of these options; the command line counts more")
+    group.add_argument(config_file.OPTION, metavar="FILE", help="a YAML file of these options; the command line counts more")
     group.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    group.add_argument("--port", type=options.positive, default=8000, metavar="N", help="(default 8000)")
+    group.add_argument("--port", type=port, default=8000, metavar="N", help="(default 8000)")
     group.add_argument("--uds", type=Path, metavar="PATH", help="listen at a unix socket instead")
     group.add_argument("--ssl-keyfile", type=Path, metavar="PATH", help="the key of --ssl-certfile")
     group.add_argument("--ssl-certfile", type=Path, metavar="PATH", help="speak TLS with this certificate")
@@ -34,12 +34,19 @@ def add(commands: Any) -> None:
     group.add_argument("--allowed-origins", nargs="+", default=[], metavar="URL", help="browsers' pages that may call; * for any")
     group.add_argument("--metrics-prefix", choices=["vtcore", "vllm"], default="vtcore", help="of the names under /metrics")
     group.add_argument("--enable-server-dev-mode", action="store_true", help="routes that change the engine, such as /reset_prefix_cache")
-    group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="(default info)")
     group.add_argument("--log-format", choices=["text", "json"], default="text", help="json: an object a line, and a line a request")
     group.add_argument("--otlp-traces-endpoint", metavar="URL", help="send a span a request there, by OTLP over HTTP")
     options.engine(parser)
     options.debug(parser)
     parser.set_defaults(command=main)
+
+
+def port(text: str) -> int:
+    """A whole number from 1 to 65535."""
+    if options.positive(text) > HIGHEST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is over {HIGHEST_PORT}, the highest port")
+    return int(text)
 
 
 def main(args: argparse.Namespace) -> None:
@@ -51,6 +58,11 @@ def main(args: argparse.Namespace) -> None:
 
     if (args.ssl_keyfile is None) != (args.ssl_certfile is None):
         raise ArgumentError("--ssl-keyfile and --ssl-certfile go together: give both or none")
+    for name, path in (("ssl-keyfile", args.ssl_keyfile), ("ssl-certfile", args.ssl_certfile)):
+        if path is not None and not path.is_file():
+            raise ArgumentError(f"--{name} {path}: there is no such file")
+    if args.uds is not None and not args.uds.absolute().parent.is_dir():
+        raise ArgumentError(f"--uds {args.uds}: there is no directory {args.uds.parent}")
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise VtcoreError(f"serve needs {', '.join(missing)}: pip install 'vtcore[serve]'")
     with bar() as progress:

@@ -20,9 +20,7 @@ GROUP = 64
 
 def add(commands: Any) -> None:
     """Define the command."""
-    parser = commands.add_parser(
-        "simt", help="run a CUDA, Metal or OpenCL kernel on the processor", description=__doc__, allow_abbrev=False
-    )
+    parser = commands.add_parser("simt", help="run a CUDA, Metal or OpenCL kernel on the processor", description=__doc__)
     parser.add_argument("file", metavar="KERNEL", type=Path, help="a text: .cu, .metal or .cl")
     parser.add_argument(
         "values", metavar="NAME=VALUE", nargs="*", help="a parameter: x=file.npy, x=random:4x8, y=zeros:4, y=empty:4; n=4; shared=BYTES"

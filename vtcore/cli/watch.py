@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtcore.cli import options
+
 if TYPE_CHECKING:
     from vtcore.conformance.harvest import Harvest
     from vtcore.llm import LLM
+    from vtcore.timeline import Timeline
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +31,7 @@ def check(args: argparse.Namespace) -> Harvest | None:
 
     if args.trace_replay and args.trace is None:
         raise ArgumentError("--trace-replay does nothing without --trace FILE")
-    if args.trace is not None and not args.trace.parent.is_dir():
-        raise ArgumentError(f"--trace {args.trace}: there is no directory {args.trace.parent}")
+    options.writable({"trace": args.trace})
     if args.trace is not None and not args.trace_replay:
         args.capture = False
     elif args.trace_replay and not args.capture:
@@ -42,7 +44,6 @@ def watching(args: argparse.Namespace, harvest: Harvest | None, llm: LLM) -> Ite
     """While open, what was asked for is looked at; files are written, and said, even where a run is broken off."""
     from contextlib import ExitStack
 
-    from vtcore.cli import session
     from vtcore.timeline import Timeline
     from vtcore.watched import dispatcher_of
 
@@ -52,10 +53,16 @@ def watching(args: argparse.Namespace, harvest: Harvest | None, llm: LLM) -> Ite
             stack.enter_context(harvest.of(dispatcher_of(llm.engine)))
         if args.trace is not None:
             timeline = Timeline(llm.engine, {"model": args.model, "replay": "on" if args.trace_replay else "off: every step runs op by op"})
-            stack.callback(lambda: session.note(f"wrote {len(timeline.events)} events to {args.trace}"))
-            stack.callback(lambda: timeline.write(args.trace))
+            stack.callback(_write, timeline, args.trace)
             stack.enter_context(timeline)
         yield
+
+
+def _write(timeline: Timeline, path: Path) -> None:
+    from vtcore.cli import session
+
+    timeline.write(path)
+    session.note(f"wrote {len(timeline.events)} events to {path}")
 
 
 def _harvest(args: argparse.Namespace) -> Harvest | None:

@@ -16,7 +16,7 @@ from vtcore.conformance.judge import Answer
 from vtcore.conformance.saved import load_all
 from vtcore.conformance.trial import run
 from vtcore.conformance.verdict import Verdict
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.op import REGISTRY, Op
 from vtcore.provider import Provider
 from vtcore.providers.arrays import Arrays
@@ -82,7 +82,7 @@ def wanted(ops: Iterable[str] | None) -> list[Op]:
     names = sorted(REGISTRY) if ops is None else list(ops)
     for name in names:
         if name not in REGISTRY:
-            raise ArgumentError(f"there is no op {name!r}; there are {', '.join(sorted(REGISTRY))}")
+            raise ArgumentError(f"there is no op {name!r}{nearest(name, REGISTRY)}; there are {', '.join(sorted(REGISTRY))}")
     return [REGISTRY[name] for name in names]
 
 

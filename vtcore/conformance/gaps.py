@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vtcore.conformance.verdict import Verdict
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.op import REGISTRY
 
 
@@ -66,9 +66,10 @@ def _read(path: Path) -> list[Gap]:
 
 def _gap(where: str, line: str) -> Gap:
     name, _, reason = line.partition(" ")
-    if name.partition("#")[0] not in REGISTRY:
+    op = name.partition("#")[0]
+    if op not in REGISTRY:
         raise ArgumentError(
-            f"{where}: there is no op {name.partition('#')[0]!r}; a line is an op or a case such as rms_norm#3, then a reason"
+            f"{where}: there is no op {op!r}{nearest(op, REGISTRY)}; a line is an op or a case such as rms_norm#3, then a reason"
         )
     if not reason.strip():
         raise ArgumentError(f"{where}: {name} has no reason; a known gap says why it is one")

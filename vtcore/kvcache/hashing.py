@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 
 Extras = tuple[tuple[Any, ...], ...] | None
 Digest = Callable[[bytes], bytes]
@@ -26,7 +26,8 @@ class Hasher:
 
     def __init__(self, algorithm: str = "sha256") -> None:
         if algorithm not in ALGORITHMS:
-            raise ArgumentError(f"prefix_caching_hash_algo is {algorithm!r:.80}; it must be one of {', '.join(ALGORITHMS)}")
+            hint = nearest(algorithm, ALGORITHMS)
+            raise ArgumentError(f"prefix_caching_hash_algo is {algorithm!r:.80}{hint}; it must be one of {', '.join(ALGORITHMS)}")
         self.algorithm = algorithm
         self._digest: Digest = _sha256 if algorithm.startswith("sha256") else _library("xxhash", algorithm).xxh3_128_digest
         self._cbor = _library("cbor2", algorithm).dumps if algorithm.endswith("cbor") else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
@@ -10,7 +9,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, TypeVar
 
-from vtcore.errors import UnknownArchitectureError
+from vtcore.errors import UnknownArchitectureError, nearest
 
 if TYPE_CHECKING:
     from vtcore.models.network import Network
@@ -64,8 +63,7 @@ def find(names: Iterable[str], table: dict[str, type[Network]]) -> type[Network]
         if name in table:
             return table[name]
     shown = [name[:LONGEST] for name in asked[:MOST]]
-    near = [n for name in shown for n in difflib.get_close_matches(name, table, 1)]
-    hint = f" (nearest: {near[0]})" if near else ""
+    hint = next(filter(None, (nearest(name, table) for name in shown)), "")
     failed = "".join(f"; {b}" for b in broken)
     raise UnknownArchitectureError(
         f"no model is registered as {' or '.join(map(repr, shown))}{hint}; there are {', '.join(sorted(table))}{failed}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError, VtcoreError
+from vtcore.errors import ArgumentError, ProviderError, ProviderUnavailableError, VtcoreError, nearest
 from vtcore.provider import Provider
 from vtcore.providers.arrays import collected
 
@@ -49,7 +49,7 @@ def find(name: str, options: ProviderOptions | None = None) -> Provider:
     for entry in entry_points(group=GROUP):
         if entry.name == name:
             return _made(_loaded(name, entry.load), name, options)
-    raise ArgumentError(f"there is no provider {name!r}; there are {', '.join(names())}, and a path to a .py file")
+    raise ArgumentError(f"there is no provider {name!r}{nearest(name, names())}; there are {', '.join(names())}, and a path to a .py file")
 
 
 def chain(wanted: str | Sequence[str] | None, options: ProviderOptions | None = None) -> list[Provider]:

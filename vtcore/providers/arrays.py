@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.errors import ArgumentError, ProviderError
+from vtcore.errors import ArgumentError, ProviderError, nearest
 from vtcore.memory import HOST
 from vtcore.op import REGISTRY, Op
 from vtcore.provider import Function, Guard, Provider
@@ -87,7 +87,7 @@ def _op(op: str | Op) -> Op:
     if isinstance(op, Op):
         return op
     if op not in REGISTRY:
-        raise ArgumentError(f"there is no op {op!r}; there are {', '.join(sorted(REGISTRY))}")
+        raise ArgumentError(f"there is no op {op!r}{nearest(op, REGISTRY)}; there are {', '.join(sorted(REGISTRY))}")
     return REGISTRY[op]
 
 
@@ -96,7 +96,8 @@ def _check_dtypes(dtypes: Sequence[str]) -> None:
     if isinstance(dtypes, str):
         raise ArgumentError(f"dtypes is {dtypes!r}; it must be a list of names, such as [{dtypes!r}]")
     if wrong := [d for d in dtypes if d not in (*FLOATS, *FORMATS)]:
-        raise ArgumentError(f"dtypes holds {wrong[0]!r}; there are {', '.join((*FLOATS, *FORMATS))}")
+        hint = nearest(wrong[0], (*FLOATS, *FORMATS))
+        raise ArgumentError(f"dtypes holds {wrong[0]!r}{hint}; there are {', '.join((*FLOATS, *FORMATS))}")
 
 
 def _parameters(provider: str, op: Op, function: Function) -> list[str]:

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyopencl as cl
 
 from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.memory import HOST, UNSEEN, Array, Held, references
@@ -18,6 +17,11 @@ from vtcore.providers.gpu.provider import Accelerator
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import opencl as target
 from vtcore.providers.kernels.targets.common import reduces
+
+try:
+    import pyopencl as cl
+except ImportError as error:
+    raise ProviderUnavailableError(f"opencl: the package pyopencl can't be imported ({error}); pip install 'vtcore[opencl]'") from error
 
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name

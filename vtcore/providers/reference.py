@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from vtcore.dispatch import definition
 from vtcore.op import Call, Op
-from vtcore.provider import Decline, Function, Provider
+from vtcore.provider import Decline, Function, Provider, definition
 
 
 class Reference(Provider):

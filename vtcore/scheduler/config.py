@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.scheduler.policies import POLICIES
 
 SCORED = 64  # tokens of prompts whose logits are all wanted, in one step: a row of logits is as wide as the vocabulary
@@ -46,8 +46,8 @@ class SchedulerConfig:
                 _integer(name, getattr(self, name), least)
         if not isinstance(self.async_scheduling, bool):
             raise ArgumentError(f"async_scheduling is {self.async_scheduling!r:.80}; it must be True or False")
-        if self.scheduling_policy not in tuple(POLICIES):
-            raise ArgumentError(f"scheduling_policy is {self.scheduling_policy!r:.80}; it must be one of {', '.join(POLICIES)}")
+        if (policy := self.scheduling_policy) not in tuple(POLICIES):
+            raise ArgumentError(f"scheduling_policy is {policy!r:.80}{nearest(policy, POLICIES)}; it must be one of {', '.join(POLICIES)}")
         self._together()
 
     def _together(self) -> None:

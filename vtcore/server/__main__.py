@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from vtcore.collector import loading
-from vtcore.errors import VtcoreError
+from vtcore.errors import ArgumentError, VtcoreError
+from vtcore.server.process import MISUSED
 
 
 def main(endpoint: str, model: str, options: str, server: str) -> None:
@@ -21,4 +22,5 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:5])
     except (VtcoreError, OSError) as wrong:
-        sys.exit(f"vtcore: error: {wrong}")
+        print(f"vtcore: error: {wrong}", file=sys.stderr)
+        sys.exit(MISUSED if isinstance(wrong, ArgumentError) else 1)

@@ -92,7 +92,7 @@ async def _serve(made: Made, listen: Listen) -> None:
         await made.engine.start()
         server = DrainingServer(uvicorn.Config(made.app, **listen.uvicorn()), made.engine)
         lost = asyncio.create_task(_stop_without(made.engine, server))
-        await server.serve()
+        await _listen(server, listen)
         if lost.done():
             await lost
         lost.cancel()
@@ -102,6 +102,18 @@ async def _serve(made: Made, listen: Listen) -> None:
         finally:  # Ctrl-C ends the wait for the engine, and only that
             if made.tracing is not None:
                 await asyncio.to_thread(made.tracing.close)
+
+
+async def _listen(server: uvicorn.Server, listen: Listen) -> None:
+    """Until it is to end. Raises VtcoreError where it can't begin: the reason stands in the log by then, or in the error."""
+    where = listen.uds or f"{listen.host}:{listen.port}"
+    try:
+        await server.serve()
+    except (SystemExit, OSError) as wrong:
+        if isinstance(wrong, SystemExit) and not wrong.code:  # by a signal, once it has drained
+            raise
+        reason = f" ({wrong})" if isinstance(wrong, OSError) else ""
+        raise VtcoreError(f"the server can't listen at {where}{reason}") from None
 
 
 async def _stop_without(engine: RemoteEngine, server: uvicorn.Server) -> None:

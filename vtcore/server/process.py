@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import zmq.asyncio
 
 STOP_SECONDS = 5.0
+MISUSED = 2  # the status of a process to which an option was wrong
 
 
 class EngineProcess:

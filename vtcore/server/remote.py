@@ -15,7 +15,7 @@ import zmq.asyncio
 from vtcore import errors
 from vtcore.errors import ArgumentError, EngineDeadError, VtcoreError
 from vtcore.sampling_params import SamplingParams
-from vtcore.server.process import EngineProcess
+from vtcore.server.process import MISUSED, EngineProcess
 from vtcore.server.remote_stream import RemoteStream
 from vtcore.server.wire import (
     Abort,
@@ -48,6 +48,7 @@ class RemoteEngine:
         self.streams: dict[str, RemoteStream] = {}
         self.restarts = 0
         self._ready, self._closing = asyncio.Event(), False
+        self._status = 0  # of the last process that ended
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count()
         self._task: asyncio.Task[None] | None = None
@@ -145,11 +146,15 @@ class RemoteEngine:
             ever = self.healthy or self.restarts
             self._died()
             if not ever or deaths > PATIENCE:
-                raise VtcoreError(
-                    "the engine's process ended before it was ready" if not ever else f"the engine died {deaths} times in a row"
-                )
+                raise self._given_up(ever, deaths)
             self.restarts += 1
             self.process.start()
+
+    def _given_up(self, ever: bool | int, deaths: int) -> VtcoreError:
+        if ever:
+            return VtcoreError(f"the engine died {deaths} times in a row")
+        kind = ArgumentError if self._status == MISUSED else VtcoreError
+        return kind("the engine's process ended before it was ready")
 
     async def _one_life(self) -> None:
         """Hear one process until it ends."""
@@ -159,7 +164,7 @@ class RemoteEngine:
             self._socket = socket
             hearing = asyncio.create_task(self._hear(socket))
             try:
-                await self.process.ended()
+                self._status = await self.process.ended()
             finally:
                 hearing.cancel()
                 await asyncio.gather(hearing, return_exceptions=True)

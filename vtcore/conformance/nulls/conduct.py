@@ -10,10 +10,9 @@ import numpy as np
 
 from vtcore.conformance.case import cases
 from vtcore.conformance.nulls.null import Array, Results, as_returned, has_results, null, rounds, several, tensors
-from vtcore.dispatch import definition
 from vtcore.memory import HOST
 from vtcore.op import Call, Op
-from vtcore.provider import Function
+from vtcore.provider import Function, definition
 from vtcore.quant.blocks import Blocks
 from vtcore.tensor import Tensor, empty, of
 

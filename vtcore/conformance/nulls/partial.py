@@ -9,9 +9,8 @@ import numpy as np
 
 from vtcore.conformance.case import cases
 from vtcore.conformance.nulls.null import Array, arrays, as_returned, filled, has_floats, null, several, tensors
-from vtcore.dispatch import definition
 from vtcore.op import Call, Op
-from vtcore.provider import Function
+from vtcore.provider import Function, definition
 from vtcore.tensor import bare, of
 
 FEW, MANY = 2, 60  # calls that are right, of kernels that then stop

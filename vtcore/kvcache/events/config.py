@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 
 LAST_PORT = 65535
 PUBLISHERS = ("zmq", "null")
@@ -32,7 +32,8 @@ class KVEventsConfig:
         if not isinstance(self.enable_kv_cache_events, bool):
             raise ArgumentError(f"enable_kv_cache_events is {self.enable_kv_cache_events!r:.80}; it must be true or false")
         if self.publisher not in PUBLISHERS:
-            raise ArgumentError(f"publisher is {self.publisher!r:.80}; it must be one of {', '.join(PUBLISHERS)}")
+            hint = nearest(self.publisher, PUBLISHERS)
+            raise ArgumentError(f"publisher is {self.publisher!r:.80}{hint}; it must be one of {', '.join(PUBLISHERS)}")
         for name in ("endpoint", "replay_endpoint", "topic"):
             value = getattr(self, name)
             if not isinstance(value, str) and not (value is None and name == "replay_endpoint"):

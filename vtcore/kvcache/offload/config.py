@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.kvcache.offload.eviction import POLICIES
 
 UNITS = {"": 1 << 30, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -28,8 +28,9 @@ class OffloadConfig:
 
     def __post_init__(self) -> None:
         _ = self.host_bytes, self.disk_bytes  # each checks itself
-        if self.kv_offloading_policy is not None and self.kv_offloading_policy not in tuple(POLICIES):
-            raise ArgumentError(f"kv_offloading_policy is {self.kv_offloading_policy!r:.80}; it must be one of {', '.join(POLICIES)}")
+        if (policy := self.kv_offloading_policy) is not None and policy not in tuple(POLICIES):
+            hint = nearest(policy, POLICIES)
+            raise ArgumentError(f"kv_offloading_policy is {policy!r:.80}{hint}; it must be one of {', '.join(POLICIES)}")
         if self.kv_offloading_dir is not None and (not isinstance(self.kv_offloading_dir, (str, Path)) or not str(self.kv_offloading_dir)):
             raise ArgumentError(f"kv_offloading_dir is {self.kv_offloading_dir!r:.80}; it must be the path of a directory")
         for name, needs in (("kv_offloading_policy", "kv_offloading_size"), ("kv_offloading_dir_size", "kv_offloading_dir")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vtcore.errors import ArgumentError
+from vtcore.errors import ArgumentError, nearest
 from vtcore.oracle.followed import NotComparedError
 from vtcore.oracle.servers.client import Client
 from vtcore.oracle.servers.completions import VLLM, Completions, Vtcore
@@ -24,7 +24,7 @@ def detect(client: Client, kind: str | None = None, model: str | None = None) ->
 
     Raises ArgumentError for a kind that is none, NotComparedError where the server can't be reached or has several models."""
     if kind is not None and kind not in DIALECTS:
-        raise ArgumentError(f"server is {kind!r}; it must be one of {', '.join(DIALECTS)}")
+        raise ArgumentError(f"server is {kind!r}{nearest(kind, DIALECTS)}; it must be one of {', '.join(DIALECTS)}")
     listed = client.maybe("/v1/models")
     data = listed.get("data") if isinstance(listed, dict) else None
     models = [m for m in (data if isinstance(data, list) else []) if isinstance(m, dict)]

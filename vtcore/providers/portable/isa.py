@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import llvmlite.binding as llvm
 
-from vtcore.errors import ArgumentError, ProviderUnavailableError
+from vtcore.errors import ArgumentError, ProviderUnavailableError, nearest
 from vtcore.providers.portable.value import F16, F32, I1, I8, I16, I32, VOID, Val, type_name, vec
 
 if TYPE_CHECKING:
@@ -273,4 +273,6 @@ def choose(name: str | None = None, machine: Host | None = None) -> Isa:
                     f"it runs {', '.join(available(machine))}: choose one of those with {VARIABLE} or the option isa"
                 )
             return isa(machine)
-    raise ArgumentError(f"there is no instruction set {name!r}; there are {', '.join(i.name for i in ISAS)} ({VARIABLE}, option isa)")
+    known = [i.name for i in ISAS]
+    hint = nearest(name, known)
+    raise ArgumentError(f"there is no instruction set {name!r}{hint}; there are {', '.join(known)} ({VARIABLE}, option isa)")
