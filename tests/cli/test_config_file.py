@@ -45,7 +45,7 @@ enable_server_dev_mode: false
 
 def test_a_switch_may_be_said_to_be_as_it_is_anyway(tmp_path):
     args = serve(tmp_path, SWITCHES, "--config", "FILE")
-    assert (args.strict, args.capture, args.enable_prefix_caching) == (False, True, None)
+    assert (args.strict, args.capture, args.enable_prefix_caching) == (False, True, True)
     assert (args.async_scheduling, args.enable_server_dev_mode) == (False, False)
 
 
