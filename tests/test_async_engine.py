@@ -176,6 +176,41 @@ def test_what_can_t_be_planned_is_told_to_who_waits_and_the_next_are_served(llm,
     assert run(llm, use).outputs[0].text == "hello"
 
 
+def test_two_readers_share_a_stream_and_both_come_to_its_end(llm):
+    async def use(engine):
+        stream = await engine.submit("ab", GREEDY)
+
+        async def read():
+            return [d.text async for d in stream]
+
+        return [text for texts in await asyncio.gather(read(), read()) for text in texts]
+
+    assert sorted("".join(run(llm, use))) == sorted("hello")
+
+
+def test_a_fault_is_told_to_whoever_asks_later_too(llm, monkeypatch):
+    monkeypatch.setattr(llm.engine.runner, "run", lambda step: (_ for _ in ()).throw(OSError("the device is gone")))
+
+    async def use(engine):
+        stream = await engine.submit("ab", GREEDY)
+        for _ in range(2):
+            with pytest.raises(OSError, match="device is gone"):
+                await stream.output()
+        return [d async for d in stream]
+
+    assert run(llm, use) == []
+
+
+def test_another_loop_is_refused_a_stream_that_would_never_come(llm):
+    async def use(engine):
+        stream = await engine.submit("ab", GREEDY)
+        with pytest.raises(VtcoreError, match="read in another event loop"):
+            await asyncio.to_thread(asyncio.run, stream.output())
+        return await stream.output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
 def test_a_plan_that_fails_once_is_made_again(llm, monkeypatch):
     once, plan = [MemoryError("no room now")], llm.engine.scheduler.plan
     monkeypatch.setattr(llm.engine.scheduler, "plan", lambda: (_ for _ in ()).throw(once.pop()) if once else plan())

@@ -15,6 +15,7 @@ class DeltaQueue:
 
     def __init__(self) -> None:
         self.ended = False  # as far as it was read
+        self.fault: BaseException | None = None  # what it ended with, for whoever comes later
         self._items: asyncio.Queue[Item] = asyncio.Queue()
 
     def put(self, *items: Item) -> None:
@@ -31,7 +32,8 @@ class DeltaQueue:
         item = await self._items.get()
         if isinstance(item, Delta):
             return item
-        self.ended = True
+        self.ended, self.fault = True, item
+        self._items.put_nowait(None)  # for another reader that waits already
         if item is None:
             raise StopAsyncIteration
         raise item

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from vtcore.delta_queue import DeltaQueue
-from vtcore.outputs import Logprobs, RequestOutput
+from vtcore.errors import VtcoreError
+from vtcore.outputs import Delta, Logprobs, RequestOutput
 from vtcore.request import Submission
 
 
@@ -47,10 +48,17 @@ class Stream(DeltaQueue):
             self.put(None)
 
     async def output(self) -> RequestOutput:
-        """Read the rest, and give the whole. Raises what ended the request, if that was a fault."""
+        """Read the rest, and give the whole. Raises what ended the request, if that was a fault, each time."""
         async for _ in self:
             pass
+        if self.fault is not None:
+            raise self.fault
         return self.submission.output()
+
+    async def __anext__(self) -> Delta:
+        if asyncio.get_running_loop() is not self.loop:
+            raise VtcoreError(f"the stream of request {self.request_id!r} is read in another event loop than the one it was made in")
+        return await super().__anext__()
 
     async def __aenter__(self) -> Stream:
         return self
