@@ -24,7 +24,7 @@ def test_a_file_sets_options(tmp_path):
     args = serve(tmp_path, FILE, "--config", "FILE")
     assert (args.model, args.port, args.served_model_name, args.api_key) == ("smollm2-135m", 9000, ["a", "b"], ["secret"])
     assert (args.max_num_seqs, args.enable_prefix_caching, args.strict, args.memory_limit) == (4, False, True, "2GiB")
-    assert (args.host, args.capture) == ("127.0.0.1", True)
+    assert (args.host, args.capture) == (None, True)
 
 
 @pytest.mark.parametrize("port", [7, 8000])  # the default, where it is said, counts more too
@@ -56,6 +56,11 @@ WRONG = {
     "max_num_seq: 4": "unrecognized arguments: --max-num-seq=4 (nearest: --max-num-seqs)",
     "port: false": "unrecognized arguments: --no-port",
     "port: 70000": "'70000' is over 65535, the highest port",
+    "api_key: [null]": "api_key holds None; quote what is meant as a text",
+    "served_model_name: [no]": "served_model_name holds False; quote",
+    "served_model_name: [a, [b]]": "served_model_name holds ['b']; quote",
+    "api_key: [{a: 1}]": "quote what is meant",
+    "host:": "host has no value",
     "metrics_prefix: x": "invalid choice: 'x'",
     "- port": "must map names of options to values",
     "model: other": "MODEL stands on the command line",

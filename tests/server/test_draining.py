@@ -33,7 +33,7 @@ async def serving(model, path):
     """A server with an engine that hangs, and a client of it."""
     checkpoint, engine = open_checkpoint(model), Hanging(None)
     app = application(engine, checkpoint, find_tokenizer(checkpoint), ServerConfig(names=["tiny"]))
-    server = DrainingServer(uvicorn.Config(app, uds=path, log_level="error"), engine)
+    server = DrainingServer(uvicorn.Config(app, uds=path, log_level="error"), engine, path)
     task = asyncio.create_task(server.serve())
     async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=path), base_url="http://s", timeout=SECONDS) as client:
         while not server.started:

@@ -62,7 +62,11 @@ def _words(name: str, value: Any, known: Mapping[str, argparse.Action]) -> Itera
         said, unsaid = (option, opposite) if value else (opposite, option)
         if said in known or unsaid not in known or known[unsaid].nargs != 0:
             yield said
+    elif value is None:
+        raise ValueError(f"{name} has no value; leave it away, or give it one")
     elif isinstance(value, list):
+        if wrong := [item for item in value if isinstance(item, bool) or not isinstance(item, (str, int, float))]:
+            raise ValueError(f"{name} holds {wrong[0]!r:.80}; quote what is meant as a text")
         yield from (option, *map(str, value))
     else:
         yield f"{option}={json.dumps(value) if isinstance(value, dict) else value}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from vtcore.cli import config_file, options
 
 if TYPE_CHECKING:
+    from vtcore.server.listening import Listening
     from vtcore.server.process import EngineProcess
 
 HIGHEST_PORT = 65535
@@ -24,8 +25,8 @@ def add(commands: Any) -> None:
     options.model(parser)
     group = parser.add_argument_group("server")
     group.add_argument(config_file.OPTION, metavar="FILE", help="a YAML file of these options; the command line counts more")
-    group.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    group.add_argument("--port", type=port, default=8000, metavar="N", help="(default 8000)")
+    group.add_argument("--host", help="where to listen (default 127.0.0.1: this machine only)")
+    group.add_argument("--port", type=port, metavar="N", help="(default 8000)")
     group.add_argument("--uds", type=Path, metavar="PATH", help="listen at a unix socket instead")
     group.add_argument("--ssl-keyfile", type=Path, metavar="PATH", help="the key of --ssl-certfile")
     group.add_argument("--ssl-certfile", type=Path, metavar="PATH", help="speak TLS with this certificate")
@@ -49,31 +50,40 @@ def port(text: str) -> int:
     return int(text)
 
 
-def main(args: argparse.Namespace) -> None:
-    """Start the engine's process, then the routes."""
-    from vtcore.catalogue import resolve
-    from vtcore.cli.progress import bar
-    from vtcore.errors import ArgumentError, VtcoreError
-    from vtcore.server.process import EngineProcess
+def main(args: argparse.Namespace) -> int | None:
+    """Take the address, start the engine's process, then the routes. Where the engine doesn't start, its status is the command's."""
+    from vtcore.errors import VtcoreError
 
-    if (args.ssl_keyfile is None) != (args.ssl_certfile is None):
-        raise ArgumentError("--ssl-keyfile and --ssl-certfile go together: give both or none")
-    for name, path in (("ssl-keyfile", args.ssl_keyfile), ("ssl-certfile", args.ssl_certfile)):
-        if path is not None and not path.is_file():
-            raise ArgumentError(f"--{name} {path}: there is no such file")
-    if args.uds is not None and not args.uds.absolute().parent.is_dir():
-        raise ArgumentError(f"--uds {args.uds}: there is no directory {args.uds.parent}")
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise VtcoreError(f"serve needs {', '.join(missing)}: pip install 'vtcore[serve]'")
+    from vtcore.server.listening import Listening, check_tls
+
+    check_tls(args.ssl_keyfile, args.ssl_certfile)
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        with Listening(args.host, args.port, args.uds) as listening:
+            return _run(args, listening)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(args: argparse.Namespace, listening: Listening) -> int | None:
+    from vtcore.catalogue import resolve
+    from vtcore.cli.progress import bar
+    from vtcore.server.process import EngineProcess, NotStartedError
+
     with bar() as progress:
         model = resolve(args.model, progress)
-    before = signal.signal(signal.SIGTERM, _end)
     process = EngineProcess(str(model), options.engine_arguments(args))
     try:
-        _serve(process, model, args)
+        _serve(process, model, args, listening)
+    except NotStartedError as told:
+        if told.status < 0:
+            raise
+        return told.status  # it has said why
     finally:
         process.stop(patience=0)
-        signal.signal(signal.SIGTERM, before)
+    return None
 
 
 def _end(*_: object) -> NoReturn:
@@ -81,9 +91,9 @@ def _end(*_: object) -> NoReturn:
     sys.exit(0)
 
 
-def _serve(process: EngineProcess, model: Path, args: argparse.Namespace) -> None:
+def _serve(process: EngineProcess, model: Path, args: argparse.Namespace, listening: Listening) -> None:
     """What is imported here takes as long as a small model's loading, which goes on meanwhile."""
-    from vtcore.server.launch import Listen, serve
+    from vtcore.server.launch import Spoken, serve
 
     config = {
         "names": args.served_model_name or [args.model],
@@ -94,5 +104,4 @@ def _serve(process: EngineProcess, model: Path, args: argparse.Namespace) -> Non
         "log_format": args.log_format,
         "traces_endpoint": args.otlp_traces_endpoint,
     }
-    listen = Listen(args.host, args.port, args.uds, args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format)
-    serve(process, model, config, listen)
+    serve(process, model, config, Spoken(args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format), listening)

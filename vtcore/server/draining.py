@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from types import FrameType
 
@@ -10,6 +11,7 @@ import uvicorn
 
 from vtcore.server.remote import RemoteEngine
 
+LOGGER = logging.getLogger("uvicorn.error")  # where the server's other lines come from
 DRAIN_SECONDS = 30
 LAST_WORDS = 2  # seconds more, in which the errors of what was not finished are sent
 ENDING = "the server is being stopped, and this was not finished in time; ask again"
@@ -18,9 +20,14 @@ ENDING = "the server is being stopped, and this was not finished in time; ask ag
 class DrainingServer(uvicorn.Server):
     """Uvicorn's, which after a time limit only cuts connections."""
 
-    def __init__(self, config: uvicorn.Config, engine: RemoteEngine) -> None:
+    def __init__(self, config: uvicorn.Config, engine: RemoteEngine, place: str) -> None:
         super().__init__(config)
-        self.engine = engine
+        self.engine, self.place = engine, place
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let clients in, and say where."""
+        await super().startup(sockets)
+        LOGGER.info("listening at %s, with%s TLS; Ctrl-C ends it", self.place, "" if self.config.is_ssl else "out")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal: begin to end, or by a second Ctrl-C wait for nothing more."""

@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from vtcore.server.config import ServerConfig
+    from vtcore.server.listening import Listening
     from vtcore.server.process import EngineProcess
     from vtcore.server.remote import RemoteEngine
     from vtcore.server.tracing import Tracing
 
 
 @dataclass(frozen=True)
-class Listen:
-    """Where the server listens: at a host and port, or at a unix socket."""
+class Spoken:
+    """How the server speaks, and what it says of itself."""
 
-    host: str = "127.0.0.1"
-    port: int = 8000
-    uds: Path | None = None
     ssl_keyfile: Path | None = None
     ssl_certfile: Path | None = None
     log_level: str = "info"
@@ -37,9 +35,9 @@ class Listen:
         """As options of uvicorn.Config."""
         from vtcore.server.draining import DRAIN_SECONDS, LAST_WORDS
 
-        texts = {n: None if (path := getattr(self, n)) is None else str(path) for n in ("uds", "ssl_keyfile", "ssl_certfile")}
+        texts = {n: None if (path := getattr(self, n)) is None else str(path) for n in ("ssl_keyfile", "ssl_certfile")}
         drain = {"timeout_graceful_shutdown": DRAIN_SECONDS + LAST_WORDS, "server_header": False, "log_level": self.log_level}
-        return {"host": self.host, "port": self.port, **texts, **drain, **self._json()}
+        return {**texts, **drain, "lifespan": "off", **self._json()}
 
     def _json(self) -> dict[str, Any]:
         if self.log_format != "json":
@@ -58,14 +56,14 @@ class Made:
     tracing: Tracing | None
 
 
-def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], listen: Listen) -> None:
+def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], spoken: Spoken, listening: Listening) -> None:
     """Until SIGTERM or Ctrl-C; what runs then is finished, for up to 30 seconds. The engine loads while this imports.
 
     Raises VtcoreError where the engine's process ends before it is ready, and where it has died too often to be started again: whoever
     started the server then starts it anew."""
     with loading():
         made = _make(process, model, config)
-    asyncio.run(_serve(made, listen))
+    asyncio.run(_serve(made, spoken, listening))
 
 
 def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Made:
@@ -83,16 +81,16 @@ def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Mad
     return Made(application(engine, checkpoint, tokenizer, told, tracing), engine, tracing)
 
 
-async def _serve(made: Made, listen: Listen) -> None:
+async def _serve(made: Made, spoken: Spoken, listening: Listening) -> None:
     import uvicorn
 
     from vtcore.server.draining import DrainingServer
 
     try:
         await made.engine.start()
-        server = DrainingServer(uvicorn.Config(made.app, **listen.uvicorn()), made.engine)
+        server = DrainingServer(uvicorn.Config(made.app, **spoken.uvicorn()), made.engine, listening.place)
         lost = asyncio.create_task(_stop_without(made.engine, server))
-        await _listen(server, listen)
+        await _listen(server, listening)
         if lost.done():
             await lost
         lost.cancel()
@@ -104,16 +102,12 @@ async def _serve(made: Made, listen: Listen) -> None:
                 await asyncio.to_thread(made.tracing.close)
 
 
-async def _listen(server: uvicorn.Server, listen: Listen) -> None:
-    """Until it is to end. Raises VtcoreError where it can't begin: the reason stands in the log by then, or in the error."""
-    where = listen.uds or f"{listen.host}:{listen.port}"
+async def _listen(server: uvicorn.Server, listening: Listening) -> None:
+    """Until it is to end. Raises VtcoreError where another took the address at the same time, and began before it."""
     try:
-        await server.serve()
-    except (SystemExit, OSError) as wrong:
-        if isinstance(wrong, SystemExit) and not wrong.code:  # by a signal, once it has drained
-            raise
-        reason = f" ({wrong})" if isinstance(wrong, OSError) else ""
-        raise VtcoreError(f"the server can't listen at {where}{reason}") from None
+        await server.serve(listening.sockets)
+    except OSError as wrong:
+        raise VtcoreError(f"the server can't listen at {listening.place}: {wrong}") from None
 
 
 async def _stop_without(engine: RemoteEngine, server: uvicorn.Server) -> None:

@@ -13,11 +13,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtcore.errors import VtcoreError
+
 if TYPE_CHECKING:
     import zmq.asyncio
 
 STOP_SECONDS = 5.0
 MISUSED = 2  # the status of a process to which an option was wrong
+
+
+class NotStartedError(VtcoreError):
+    """The first process ended before it was ready. From 0 on its `status` is an exit status, and it has said why; below, a signal's."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the engine's process ended before it was ready, by signal {-status}")
+        self.status = status
 
 
 class EngineProcess:

@@ -15,7 +15,7 @@ import zmq.asyncio
 from vtcore import errors
 from vtcore.errors import ArgumentError, EngineDeadError, VtcoreError
 from vtcore.sampling_params import SamplingParams
-from vtcore.server.process import MISUSED, EngineProcess
+from vtcore.server.process import EngineProcess, NotStartedError
 from vtcore.server.remote_stream import RemoteStream
 from vtcore.server.wire import (
     Abort,
@@ -48,14 +48,13 @@ class RemoteEngine:
         self.streams: dict[str, RemoteStream] = {}
         self.restarts = 0
         self._ready, self._closing = asyncio.Event(), False
-        self._status = 0  # of the last process that ended
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count()
         self._task: asyncio.Task[None] | None = None
         self._socket: zmq.asyncio.Socket | None = None
 
     async def start(self) -> None:
-        """Until the first process takes requests. Raises VtcoreError where it ends before that: it has said why on stderr."""
+        """Until the first process takes requests. Raises NotStartedError where it ends before that: it has said why on stderr."""
         self._task = asyncio.create_task(self._live())
         ready = asyncio.create_task(self._ready.wait())
         await asyncio.wait([ready, self._task], return_when=asyncio.FIRST_COMPLETED)
@@ -139,32 +138,28 @@ class RemoteEngine:
         deaths = 0
         while not self._closing:
             born = time.monotonic()
-            await self._one_life()
+            status = await self._one_life()
             if self._closing:
                 return
             deaths = 1 if self.healthy and time.monotonic() - born > CALMED else deaths + 1
             ever = self.healthy or self.restarts
             self._died()
-            if not ever or deaths > PATIENCE:
-                raise self._given_up(ever, deaths)
+            if not ever:
+                raise NotStartedError(status)
+            if deaths > PATIENCE:
+                raise VtcoreError(f"the engine died {deaths} times in a row")
             self.restarts += 1
             self.process.start()
 
-    def _given_up(self, ever: bool | int, deaths: int) -> VtcoreError:
-        if ever:
-            return VtcoreError(f"the engine died {deaths} times in a row")
-        kind = ArgumentError if self._status == MISUSED else VtcoreError
-        return kind("the engine's process ended before it was ready")
-
-    async def _one_life(self) -> None:
-        """Hear one process until it ends."""
+    async def _one_life(self) -> int:
+        """Hear one process until it ends: its status."""
         with self.process.context.socket(zmq.PAIR) as socket:
             socket.linger = 0
             socket.bind(self.process.endpoint)
             self._socket = socket
             hearing = asyncio.create_task(self._hear(socket))
             try:
-                self._status = await self.process.ended()
+                return await self.process.ended()
             finally:
                 hearing.cancel()
                 await asyncio.gather(hearing, return_exceptions=True)
