@@ -126,7 +126,7 @@ def test_a_whole_file_without_its_stamp_is_not_fetched_again(toy, monkeypatch):
     assert fetches == []
 
 
-def test_wheels_that_came_before_an_interruption_are_kept(toy, index, monkeypatch):
+def test_wheels_that_came_before_an_interruption_are_kept(toy, index):
     second = index / "toytwo-1.0-py3-none-any.whl"
     away = second.rename(index / "away")
     with pytest.raises(ModelNotFoundError, match=r"toytwo==1\.0 can't be fetched"):
@@ -162,7 +162,7 @@ def test_pips_own_words_are_in_the_error(index):
         fetched(entry_of(Wheel("nowhere", "1.0", "0" * 64, 1, "x")))
 
 
-def test_an_interpreter_without_pip_is_named(index, monkeypatch):
+def test_an_interpreter_without_pip_is_named(monkeypatch):
     popen = subprocess.Popen
     say = [sys.executable, "-c", "import sys; sys.exit('/usr/bin/python3: No module named pip')"]
     monkeypatch.setattr(wheels.subprocess, "Popen", lambda command, **rest: popen(say, **rest))

@@ -11,7 +11,6 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 KINDS = {k: i for i, k in enumerate(["u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "str", "array", "u64", "i64", "f64"])}
@@ -22,7 +21,6 @@ SAFETENSORS = {
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
     "float8_e8m0fnu": "F8_E8M0",
 }  # fmt: skip
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 class Typed(NamedTuple):

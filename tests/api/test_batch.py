@@ -63,7 +63,7 @@ def test_one_that_is_refused_says_why_and_the_others_are_answered(batch):
     assert told["q2"] == (404, {"code": "404", "message": "there is no model 'another'; there is tiny, also-tiny"})
 
 
-def test_a_second_run_asks_what_has_no_answer(batch, tmp_path):
+def test_a_second_run_asks_what_has_no_answer(batch):
     _, first, _ = batch([line(i) for i in range(3)])
     _, second, seen = batch([line(i) for i in range(5)])
     assert second[:3] == first

@@ -260,7 +260,7 @@ def test_what_is_exported_can_be_run(tmp_path, capsys):
     assert "not an empty directory" in capsys.readouterr().err
 
 
-def test_each_kind_of_failure_has_its_status(tmp_path, capsys):
+def test_each_kind_of_failure_has_its_status():
     def right(name, **call):
         return REGISTRY[name].reference(**{n: tensor.bare(v) for n, v in call.items()})
 

@@ -204,7 +204,7 @@ def test_parts_that_do_not_fit(changes, error, words, tmp_path):
     assert words in str(e.value)
 
 
-def test_numbers_that_are_none(tmp_path):
+def test_numbers_that_are_none():
     good, one = eight(np.ones((2, 32))), np.ones(1, np.float32)
     bad = good.copy()
     bad[1, 3] = np.nan

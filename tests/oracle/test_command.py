@@ -77,7 +77,7 @@ def test_compare_fails_where_log_probabilities_drift(golden, capsys):
     assert compare(capsys, golden, "--engine", "vtcore", "--dtype", "bfloat16", "--arithmetic", "bfloat16")[0] == 0
 
 
-def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, recording, standin):
+def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, standin):
     def twist(ids, row):
         first, second = (-row).argsort(kind="stable")[:2]
         row[[first, second]] = row[[second, first]]

@@ -94,7 +94,7 @@ def bench(op: Op, base: Call, providers: Sequence[Provider], effort: Effort, mea
 def _speed(op: Op, timed: Timed, size: int, count: int | None, cold: bool, roof: Roofline) -> Speed:
     rounds = [median(r) for r in timed.rounds]
     seconds = median([s for r in timed.rounds for s in r])
-    why = _unshared(op, timed.provider, cold, roof.bound(size, count))
+    why = _unshared(timed.provider, cold, roof.bound(size, count))
     share = None if why else roof.seconds(size, count) / seconds
     gflops = None if count is None else count / seconds / 1e9
     judged = timed.judged
@@ -102,7 +102,7 @@ def _speed(op: Op, timed: Timed, size: int, count: int | None, cold: bool, roof:
     return Speed(timed.provider.name, seconds, min(rounds), max(rounds), timed.calls, judged.checked, *rates, judged.wrong)
 
 
-def _unshared(op: Op, provider: Provider, cold: bool, bound: str) -> str:
+def _unshared(provider: Provider, cold: bool, bound: str) -> str:
     """Why a share of the roofline would say nothing; empty: it says something."""
     if provider.memory is not HOST:
         return f"the roofline is the processor's, and {provider.name} computes in memory {provider.memory.name!r}"

@@ -107,10 +107,10 @@ def _run(model: Model, golden: Golden, chain: Dispatcher | Rounding, way: Way) -
     return requests
 
 
-def fallen(model: Model, golden: Golden, providers: Sequence[Provider], way: Way = Way.BATCHED) -> tuple[Verdict, dict[str, int]]:
+def fallen(model: Model, golden: Golden, providers: Sequence[Provider]) -> tuple[Verdict, dict[str, int]]:
     """The verdict on a chain of providers, and how often each op fell through it to its definition."""
     chain = engine(golden, providers)
-    verdict = judge(golden, _run(model, golden, chain, way), way)
+    verdict = judge(golden, _run(model, golden, chain, Way.BATCHED))
     ran = (chain.dispatcher if isinstance(chain, Rounding) else chain).ran
     return verdict, {op: n for (op, provider), n in sorted(ran.items()) if provider == REFERENCE}
 

@@ -71,7 +71,7 @@ class Harvest:
             return
         self._seen.add(key)
         rows = _rows(op, call)
-        if (nbytes := _nbytes(op, call, rows)) > MOST_BYTES:
+        if (nbytes := _nbytes(call, rows)) > MOST_BYTES:
             self.notes.append(f"a call of {op.name} takes {nbytes >> 20} MiB and was not captured: {MOST_BYTES >> 20} MiB are allowed")
             return
         arrays = {n: _cut(v, *rows[n]) if n in rows else _bare(v) for n, v in call.items()}
@@ -112,7 +112,7 @@ def _touched(op: Op, name: str, call: Call) -> Array:
     return np.arange(call[name].shape[0]) if rows is None else rows
 
 
-def _nbytes(op: Op, call: Call, rows: Mapping[str, tuple[Array, int]]) -> int:
+def _nbytes(call: Call, rows: Mapping[str, tuple[Array, int]]) -> int:
     sizes = {n: sum(t.nbytes for t in _tensors(v)) for n, v in call.items()}
     return sum(size * rows[n][1] // max(call[n].shape[0], 1) if n in rows else size for n, size in sizes.items())
 

@@ -153,7 +153,7 @@ def test_a_question_that_is_none_is_passed_over():
     p.close()
 
 
-def test_nobody_who_doesn_t_read_holds_anything_up(monkeypatch):
+def test_nobody_who_doesn_t_read_holds_anything_up():
     p = publisher(max_queue_size=3, hwm=2)
     with Subscriber(p.endpoint) as s:
         s.sub.rcvhwm = 1

@@ -82,7 +82,7 @@ def test_a_driver_that_declares_subgroups_and_compiles_none_gets_the_tree(reduce
     provider.close()
 
 
-def test_only_kernels_that_reduce_have_two_texts_in_glsl(monkeypatch, reduces):
+def test_only_kernels_that_reduce_have_two_texts_in_glsl(reduces):
     plain, by_subgroups = glsl.sources(reduces(64))
     assert "subgroup" not in plain
     assert "subgroupAdd" in by_subgroups

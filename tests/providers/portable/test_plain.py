@@ -70,7 +70,7 @@ def ready():
 
 
 @st.composite
-def logits(draw_, tied=True):
+def logits(draw_):
     """float32 [R V]: ordinary rows, rows with many equals, with excluded tokens, with nothing but them, with what is not a number."""
     rows, width, seed = draw_(st.integers(1, 4)), draw_(st.integers(1, 90)), draw_(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)

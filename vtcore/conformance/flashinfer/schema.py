@@ -15,7 +15,6 @@ DTYPES = (
 )  # fmt: skip
 STATUSES = ("PASSED", "INCORRECT_SHAPE", "INCORRECT_NUMERICAL", "INCORRECT_DTYPE", "RUNTIME_ERROR", "COMPILE_ERROR", "TIMEOUT")
 MEASURED = {"PASSED": (True, True), "INCORRECT_NUMERICAL": (True, False)}  # status -> whether correctness and performance are there
-Checked = tuple[Json, str]
 
 
 def check_definition(data: Any, where: str) -> Json:

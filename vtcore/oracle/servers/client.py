@@ -76,7 +76,7 @@ class Client:
             with _deadline(connection.sock, self.timeout - (time.monotonic() - started)):
                 connection.request(method, self.prefix + path, body, self._headers())
                 response = connection.getresponse()
-                status, raw = response.status, _read(response, place)
+                status, raw = response.status, _read(response)
         except (OSError, http.client.HTTPException, ValueError) as wrong:
             raise UnreachableError(self._why(place, wrong, time.monotonic() - started)) from wrong
         finally:
@@ -124,7 +124,7 @@ def _cut(sock: socket.socket, cut: threading.Event) -> None:
         sock.shutdown(socket.SHUT_RDWR)
 
 
-def _read(response: http.client.HTTPResponse, place: str) -> bytes:
+def _read(response: http.client.HTTPResponse) -> bytes:
     pieces, size = [], 0
     while piece := response.read(PIECE):
         pieces.append(piece)

@@ -53,18 +53,18 @@ def _situ(k: Lanes, g: Val, alpha: Val) -> Val:
     return maths.tanh(k, g / alpha) * alpha * maths.sigmoid(k, g)
 
 
-# name -> f(k, x, a, b) and f(k, x, y, a, b): registers of x and y, and of the call's numbers
+# name -> f(k, x, a) and f(k, x, y, a, b): registers of x and y, and of the call's numbers
 ONE: dict[str, Callable[..., Val]] = {
-    "scale": lambda k, x, a, b: x * a,
-    "softcap": lambda k, x, a, b: maths.tanh(k, x / a) * a,
-    "sigmoid": lambda k, x, a, b: maths.sigmoid(k, x),
-    "silu": lambda k, x, a, b: _silu(k, x),
-    "gelu": lambda k, x, a, b: _gelu(k, x),
-    "gelu_tanh": lambda k, x, a, b: _gelu_tanh(k, x),
-    "quick_gelu": lambda k, x, a, b: x * maths.sigmoid(k, x * 1.702),
-    "relu": lambda k, x, a, b: _relu(k, x),
-    "relu_squared": lambda k, x, a, b: _relu(k, x) * _relu(k, x),
-    "softplus": lambda k, x, a, b: maths.softplus(k, x),
+    "scale": lambda k, x, a: x * a,
+    "softcap": lambda k, x, a: maths.tanh(k, x / a) * a,
+    "sigmoid": lambda k, x, a: maths.sigmoid(k, x),
+    "silu": lambda k, x, a: _silu(k, x),
+    "gelu": lambda k, x, a: _gelu(k, x),
+    "gelu_tanh": lambda k, x, a: _gelu_tanh(k, x),
+    "quick_gelu": lambda k, x, a: x * maths.sigmoid(k, x * 1.702),
+    "relu": lambda k, x, a: _relu(k, x),
+    "relu_squared": lambda k, x, a: _relu(k, x) * _relu(k, x),
+    "softplus": lambda k, x, a: maths.softplus(k, x),
 }
 TWO: dict[str, Callable[..., Val]] = {
     "add": lambda k, x, y, a, b: x + y,
@@ -81,14 +81,14 @@ TWO: dict[str, Callable[..., Val]] = {
 COST = {"add": 1, "mul": 1, "scale": 1, "relu": 1, "relu_squared": 1}  # work of an element; of the others, about 4
 
 
-@kernel("x n0 n1 n2 n3 x0 x1 x2 x3 a:f b:f -> z")
+@kernel("x n0 n1 n2 n3 x0 x1 x2 x3 a:f -> z")
 def one(k: Lanes, x: Val, n0: Val, n1: Val, n2: Val, n3: Val, x0: Val, x1: Val, x2: Val, x3: Val,
-        a: Val, b: Val, z: Val, *, formula: str, dtype: str) -> None:  # fmt: skip
-    """z = formula(x, a, b), z contiguous, the last stride of x 1."""
-    size, (va, vb) = SIZES[dtype], (k.splat(a), k.splat(b))
+        a: Val, z: Val, *, formula: str, dtype: str) -> None:  # fmt: skip
+    """z = formula(x, a), z contiguous, the last stride of x 1."""
+    size, va = SIZES[dtype], k.splat(a)
     for (at, to), n in walk(k, (n0, n1, n2, n3), ((x, (x0, x1, x2, x3), size), (z, _dense(k, n1, n2, n3), 4))):
         for i, count in k.vectors(n):
-            k.put(to + i * 4, ONE[formula](k, k.floats(at + i * size, dtype, count), va, vb), "float32", count)
+            k.put(to + i * 4, ONE[formula](k, k.floats(at + i * size, dtype, count), va), "float32", count)
 
 
 @kernel("x y n0 n1 n2 n3 x0 x1 x2 x3 y0 y1 y2 y3 a:f b:f -> z")
@@ -113,14 +113,14 @@ def _dense(k: Lanes, n1: Val, n2: Val, n3: Val) -> tuple[Val, Val, Val, Val]:
     return n1 * n2 * n3, n2 * n3, n3, k.lift(1)
 
 
-def apply_one(p: Portable, formula: str, x: Tensor, a: float = 0.0, b: float = 0.0) -> Tensor:
+def apply_one(p: Portable, formula: str, x: Tensor, a: float = 0.0) -> Tensor:
     """A formula of one array."""
     sizes, (steps,) = joined(x.shape, x.strides)
     if len(sizes) > AXES or steps[-1] != 1:
         x = contiguous(p, x)
         sizes, (steps,) = joined(x.shape, x.strides)
     out = empty(HOST, x.shape)
-    words: list[Word] = [x, *padded(sizes, 1), *padded(steps, 0), a, b, out]
+    words: list[Word] = [x, *padded(sizes, 1), *padded(steps, 0), a, out]
     p.launch(one, words, COST.get(formula, 4) * out.size, formula=formula, dtype=dtype_of(x))
     return out
 
