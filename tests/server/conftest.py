@@ -24,22 +24,23 @@ def model(tmp_path_factory) -> Path:
 
 
 class Server:
-    """`vtcore serve` at a unix socket, or at a port."""
+    """`vtcore serve` at a unix socket, or at a port, which is then kept from everybody else for as long as the server runs."""
 
-    def __init__(self, model: Path | str, directory: Path, *options: str, port: int | None = None, name: str = "tiny") -> None:
+    def __init__(self, model: Path | str, directory: Path, *options: str, at_port: bool = False, name: str = "tiny") -> None:
         self.log, path = (directory / "log").open("w+"), str(directory / "s")
-        where = ["--uds", path] if port is None else ["--port", str(port)]
+        self.kept, port = kept_port() if at_port else (None, None)
+        where = ["--port", str(port)] if port else ["--uds", path]
         command = [sys.executable, "-m", "vtcore", "serve", str(model), *where, "--served-model-name", name, *options]
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
-        self.address = "http://server" if port is None else f"http://127.0.0.1:{port}"
-        transport = httpx.HTTPTransport(uds=path if port is None else None)
+        self.address = f"http://127.0.0.1:{port}" if port else "http://server"
+        transport = httpx.HTTPTransport(uds=None if port else path)
         self.client = httpx.Client(transport=transport, base_url=self.address, timeout=SECONDS)
 
-    def wait(self, status: int = 200, seconds: float = SECONDS) -> None:
+    def wait(self, status: int = 200) -> None:
         """Until /health says so."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + SECONDS
         while (told := self.health()) != status:
-            assert time.monotonic() < end, f"/health is {told} after {seconds} s, not {status}: {self.said()}"
+            assert time.monotonic() < end, f"/health is {told} after {SECONDS} s, not {status}: {self.said()}"
             assert self.process.poll() is None, self.said()
             time.sleep(0.01)
 
@@ -87,19 +88,25 @@ class Server:
             self.process.kill()
             self.client.close()
             self.log.close()
+            if self.kept:
+                self.kept.close()
 
 
-def free_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def kept_port() -> tuple[socket.socket, int]:
+    """A port, and what keeps Linux from giving it to others: a server allows the reuse of addresses too, so it may listen there."""
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    port = int(kept.getsockname()[1])
+    if sys.platform != "linux":  # elsewhere nobody could listen at it
+        kept.close()
+    return kept, port
 
 
 @contextmanager
-def serving(model: Path | str, directory: Path, *options: str, port: int | None = None, name: str = "tiny") -> Iterator[Server]:
+def serving(model: Path | str, directory: Path, *options: str, at_port: bool = False, name: str = "tiny") -> Iterator[Server]:
     """A server of one's own, ready."""
-    server = Server(model, directory, *options, port=port, name=name)
+    server = Server(model, directory, *options, at_port=at_port, name=name)
     try:
         server.wait()
         yield server

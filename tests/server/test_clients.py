@@ -8,7 +8,7 @@ import pytest
 from clients.call import Server, broken, load
 from clients.clients import ask
 
-from tests.server.conftest import free_port, serving
+from tests.server.conftest import serving
 
 MODEL, KEY = "smollm2-135m", "a-key"
 CALLS = load(MODEL)
@@ -17,7 +17,7 @@ CALLS = load(MODEL)
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
     options = ("--api-key", KEY, "--max-model-len", "512")
-    with serving(MODEL, tmp_path_factory.mktemp("s"), *options, port=free_port(), name=MODEL) as server:
+    with serving(MODEL, tmp_path_factory.mktemp("s"), *options, at_port=True, name=MODEL) as server:
         server.client.headers["Authorization"] = f"Bearer {KEY}"
         yield Server(server.address, KEY, MODEL)
         server.check_idle()
@@ -25,7 +25,7 @@ def real(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tiny(model, tmp_path_factory):
-    with serving(model, tmp_path_factory.mktemp("s"), port=free_port()) as server:
+    with serving(model, tmp_path_factory.mktemp("s"), at_port=True) as server:
         yield server
         server.wait()
         server.check_idle()
@@ -49,13 +49,13 @@ def test_a_client_that_waits_no_longer_frees_its_request(tiny):
                 client.completions.create(model="tiny", prompt="a", max_tokens=400, extra_body={"ignore_eos": True})
         finally:
             os.kill(engine, signal.SIGCONT)
-    tiny.wait()
+    tiny.check_idle()
 
 
 def test_a_client_that_tries_again_meets_the_next_engine(tiny):
     with openai.OpenAI(base_url=f"{tiny.address}/v1", api_key="-", max_retries=5) as client:
         os.kill(tiny.engine(), signal.SIGKILL)
-        tiny.wait(503, seconds=5)
+        tiny.wait(503)
         assert client.completions.create(model="tiny", prompt="a", max_tokens=2).usage.completion_tokens <= 2
 
 

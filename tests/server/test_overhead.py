@@ -4,13 +4,13 @@ import bench_server
 import pytest
 from peers.streams import answers
 
-from tests.server.conftest import free_port, serving
+from tests.server.conftest import serving
 
 OPTIONS = ("--streams", "2", "--prompt", "8", "--tokens", "4", "--vocabulary", "200", "--rounds", "1", "--threads", "1")
 
 
 def test_it_measures_a_server_its_engine_and_another_server(model, tmp_path, capsys):
-    with serving(model, tmp_path, port=free_port()) as other:
+    with serving(model, tmp_path, at_port=True) as other:
         assert bench_server.main([str(model), *OPTIONS, "--against", other.address, "--wanted", "1e9"]) == 1
     said = capsys.readouterr().out
     assert said.count("tokens/s") == 1  # the round before the one that counts is not shown

@@ -9,7 +9,7 @@ import pytest
 
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
-from tests.server.conftest import free_port, serving
+from tests.server.conftest import serving
 
 ANSWERED = "document.querySelectorAll('.assistant .figures').length == {}"
 TEXT = "document.querySelector('.assistant:last-child .text').textContent"
@@ -23,7 +23,7 @@ def page_server(tmp_path_factory):
     directory = random_llama(tmp_path_factory.mktemp("page"), max_position_embeddings=16384)
     write_tokenizer(directory, TEMPLATE)
     (directory / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))  # no end: answers are as long as asked
-    with serving(directory, tmp_path_factory.mktemp("s"), port=free_port()) as made:
+    with serving(directory, tmp_path_factory.mktemp("s"), at_port=True) as made:
         yield made
         made.check_idle()
 
@@ -213,7 +213,7 @@ def test_a_screen_reader_hears_names(shown):
 
 
 def test_a_dead_engine_and_a_key(browser, page_server, model, tmp_path):
-    with serving(model, tmp_path, "--api-key", KEY, port=free_port()) as server:
+    with serving(model, tmp_path, "--api-key", KEY, at_port=True) as server:
         page = browser.open(server.address)
         page.until("document.getElementById('state').textContent == 'needs an API key'")
         page.run("document.querySelector('[name=key]').focus()")

@@ -45,7 +45,7 @@ def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
         reader.start()
         assert started.wait(60)
         os.kill(server.engine(), signal.SIGKILL)
-        server.wait(503, seconds=1)
+        server.wait(503)
         refused = server.client.post("/v1/completions", json={"prompt": "a"})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         reader.join(60)
