@@ -229,9 +229,9 @@ def test_a_limit_of_the_queue_would_lose_answers(model, tmp_path, capsys, limit)
 
 
 def test_killed_and_started_again_it_yields_each_answer_once(model, tmp_path):
-    count = 60
-    source, out = write(tmp_path / "in", [line(i, max_tokens=40) for i in range(count)]), tmp_path / "out"
-    command = [sys.executable, "-m", "vtcore", "run-batch", str(model), str(source), str(out), "--providers", "reference"]
+    count, two_by_two = 30, ("--max-num-seqs", "2", "--providers", "reference")
+    source, out = write(tmp_path / "in", [line(i, max_tokens=12) for i in range(count)]), tmp_path / "out"
+    command = [sys.executable, "-m", "vtcore", "run-batch", str(model), str(source), str(out), *two_by_two]
     for answers in (1, 5):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < answers):

@@ -1,6 +1,7 @@
 """The smallest sample of each op on Oclgrind, which looks at every access: `oclgrind python -m tests.providers.gpu.grind [OP...]`."""
 
 import sys
+from math import prod
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from vtcore.tensor import Tensor
 
 
 def smallest(op: Op) -> dict:
-    """The sample of an op with the fewest bytes that isn't empty."""
+    """The sample of an op with the fewest values that isn't empty: what is stored in few bits is as much work."""
     calls = [op.bind(**call) for call in op.samples(np.random.default_rng(0))]
-    return min((c for c in calls if all(v.nbytes for v in arrays(c))), key=lambda c: sum(v.nbytes for v in arrays(c)))
+    return min((c for c in calls if all(v.nbytes for v in arrays(c))), key=lambda c: sum(prod(v.shape) for v in arrays(c)))
 
 
 def arrays(call: dict) -> list:
