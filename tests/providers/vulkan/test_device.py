@@ -5,11 +5,14 @@ import gc
 import numpy as np
 import pytest
 
+from vtcore.dispatch import Dispatcher
 from vtcore.errors import OutOfMemoryError, ProviderError
+from vtcore.ops import add
+from vtcore.providers import find
 from vtcore.providers.kernels.declare import buffers
 from vtcore.providers.vulkan import queue, recording
 from vtcore.providers.vulkan.staging import SIZE
-from vtcore.tensor import empty
+from vtcore.tensor import empty, of
 
 PLUS = "if (INDEX < total) ST_y(INDEX, LD_x(INDEX) + 1.0f);"
 
@@ -209,3 +212,20 @@ def test_what_is_asked_of_a_closed_device_is_refused_in_words(device, plus, ther
     for ask in asked:
         with pytest.raises(ProviderError, match="was closed"):
             ask()
+
+
+def test_a_device_that_is_dropped_is_closed(monkeypatch):
+    closed, close = [], queue.Queue.close
+    monkeypatch.setattr(queue.Queue, "close", lambda self: closed.append(self.device) or close(self))
+    gc.collect()
+    closed.clear()
+    provider = find("vulkan")
+    handle = provider.device.queue.device
+    with Dispatcher([provider]):
+        y = add(of(np.ones(8, np.float32)), of(np.ones(8, np.float32)))
+    assert (y.numpy() == 2).all()
+    seen = y.numpy()
+    del provider, y
+    gc.collect()
+    assert closed == [handle]
+    assert (seen == 2).all()

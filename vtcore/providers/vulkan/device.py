@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -177,6 +178,11 @@ class Vulkan(Device):
         vk.vkDestroyDevice(self.handle, None)
         vk.vkDestroyInstance(self.instance, None)
         self.handle = None
+
+    def __del__(self) -> None:
+        """A driver's threads and memory stay until somebody gives them back: of a device that was only dropped, now."""
+        if hasattr(self, "pipelines") and not sys.is_finalizing():
+            self.close()
 
 
 class Parameters:
