@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from vtcore.server.process import EngineProcess
 
 HIGHEST_PORT = 65535
-PACKAGES = ("fastapi", "msgspec", "prometheus_client", "pydantic", "uvicorn", "zmq")
+PACKAGES = ("fastapi", "httptools", "msgspec", "prometheus_client", "pydantic", "uvicorn", "zmq")
 
 
 def add(commands: Any) -> None:
@@ -72,6 +73,7 @@ def _run(args: argparse.Namespace, listening: Listening) -> int | None:
     from vtcore.cli.progress import bar
     from vtcore.server.process import EngineProcess, NotStartedError
 
+    more_files()
     with bar() as progress:
         model = resolve(args.model, progress)
     process = EngineProcess(str(model), options.engine_arguments(args))
@@ -84,6 +86,15 @@ def _run(args: argparse.Namespace, listening: Listening) -> int | None:
     finally:
         process.stop(patience=0)
     return None
+
+
+def more_files() -> None:
+    """Each connection is an open file: as many as this process may have, and not the few that it has by default."""
+    with suppress(ImportError, OSError, ValueError):  # not on every system
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _end(*_: object) -> NoReturn:

@@ -33,11 +33,12 @@ class Spoken:
 
     def uvicorn(self) -> dict[str, Any]:
         """As options of uvicorn.Config."""
+        from vtcore.server.connection import Connection
         from vtcore.server.draining import DRAIN_SECONDS, LAST_WORDS
 
         texts = {n: None if (path := getattr(self, n)) is None else str(path) for n in ("ssl_keyfile", "ssl_certfile")}
         drain = {"timeout_graceful_shutdown": DRAIN_SECONDS + LAST_WORDS, "server_header": False, "log_level": self.log_level}
-        return {**texts, **drain, "lifespan": "off", **self._json()}
+        return {**texts, **drain, "lifespan": "off", "http": Connection, **self._json()}
 
     def _json(self) -> dict[str, Any]:
         if self.log_format != "json":
