@@ -11,7 +11,10 @@ import pytest
 
 from vtcore.caches import cache_directory
 from vtcore.cli import parser
-from vtcore.server.launch import DRAIN_SECONDS
+from vtcore.server.draining import DRAIN_SECONDS, LAST_WORDS
+from vtcore.server.listening import PORT
+from vtcore.server.process import STOP_SECONDS
+from vtcore.server.tracing import CLOSE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +36,7 @@ def service(page):
 @pytest.fixture(scope="module")
 def steps(page):
     """(INSTRUCTION, rest) of each line of the Dockerfile."""
-    return [line.split(" ", 1) for line in page["dockerfile"].strip().splitlines()]
+    return [line.split(" ", 1) for line in page["dockerfile"].splitlines() if line]
 
 
 def test_the_unit_starts_a_server(service):
@@ -45,26 +48,36 @@ def test_the_unit_starts_a_server(service):
 
 
 def test_the_unit_waits_for_what_is_being_answered(service):
-    assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS
+    assert int(service["TimeoutStopSec"]) > DRAIN_SECONDS + LAST_WORDS + STOP_SECONDS + CLOSE_SECONDS
 
 
 def test_models_are_kept_where_each_says(service, steps, monkeypatch):
-    name, _, path = service["Environment"].partition("=")
-    monkeypatch.setenv(name, path)
-    assert str(cache_directory()) == path == f"/var/cache/{service['CacheDirectory']}"
-    [variable] = [rest for what, rest in steps if what == "ENV"]
-    name, _, path = variable.partition("=")
-    monkeypatch.setenv(name, path)
-    assert str(cache_directory()) == path
-    assert ["VOLUME", path] in steps
+    kept = variables(service["Environment"])
+    monkeypatch.setenv("VTCORE_CACHE", kept["VTCORE_CACHE"])
+    assert str(cache_directory()) == f"/var/cache/{service['CacheDirectory']}"
+    assert Path(kept["HF_HOME"]).parent == cache_directory()
+    [said] = [rest for what, rest in steps if what == "ENV"]
+    kept = variables(said)
+    monkeypatch.setenv("VTCORE_CACHE", kept["VTCORE_CACHE"])
+    assert Path(kept["HF_HOME"]).parent == cache_directory()
+    assert ["VOLUME", kept["VTCORE_CACHE"]] in steps
+
+
+def variables(said):
+    """NAME=VALUE ... by name."""
+    return dict(word.split("=", 1) for word in said.split())
 
 
 def test_the_image_starts_a_server_and_needs_no_compiler(steps):
     said = dict(steps)
     program, *words = json.loads(said["ENTRYPOINT"]) + json.loads(said["CMD"])
     args = parser().parse_args(words)
-    assert (program, args.command.__module__, args.host, str(args.port)) == ("vtcore", "vtcore.cli.serve", "0.0.0.0", said["EXPOSE"])
-    [run] = [rest for what, rest in steps if what == "RUN"]
+    assert (program, args.command.__module__, args.host, args.port) == ("vtcore", "vtcore.cli.serve", "0.0.0.0", None)
+    assert said["EXPOSE"] == str(PORT)
+    assert f"127.0.0.1:{PORT}/health" in said["HEALTHCHECK"]
+    run = "\n".join(rest for what, rest in steps if what == "RUN")
     assert not re.search(r"apt|gcc|build-essential|cmake", run)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(re.findall(r"\[(.*?)\]", run)) <= set(extras)
+    [asked] = re.findall(r"\[(.*?)\]", run)
+    assert set(asked.split(",")) <= set(extras)
+    assert ["USER", "vtcore"] in steps
