@@ -51,7 +51,8 @@ class Brain:
 class Wrong:
     """What is the matter. short: tokens left out at the end; counted: added to the number of the prompt's tokens; shifted: added to every
     id that /tokenize gives; unsized: without a Content-Length; raw: bytes in the place of every answer to a POST; status: of these; hang:
-    seconds before them; trickle: a byte at a time; owner: of the models."""
+    seconds before them; trickle: a byte at a time; owner: of the models; own: added to
+    a token's log probability, but not where it stands among the alternatives."""
 
     short: int = 0
     counted: int = 0
@@ -65,6 +66,7 @@ class Wrong:
     owner: str | None = None
     text_only: bool = False
     certain: bool = False
+    own: float = 0.0
     twist: Twist | None = None
     models: tuple[str, ...] = ("tiny",)
 
@@ -140,12 +142,12 @@ def _completions(s: StandIn, body: Any) -> Any:
     if finish == "stop" and s.kind == "llama-cpp-python":
         tokens, rows = tokens[:-1], rows[:-1]
     shown = [{spell(i): float(row[i]) for i in (*brain.top(row, count), t)} for t, row in zip(tokens, rows, strict=True)]
-    values = [float(row[t]) for t, row in zip(tokens, rows, strict=True)]
+    values = [float(row[t]) + s.wrong.own for t, row in zip(tokens, rows, strict=True)]
     texts = [spell(t) for t in tokens]
     if body.get("echo"):
         before = [brain.row(ids[:i]) for i in range(1, len(ids))]
         texts = [spell(t) for t in ids] + texts
-        values = [None, *(float(r[t]) for r, t in zip(before, ids[1:], strict=True)), *values]
+        values = [None, *(float(r[t]) + s.wrong.own for r, t in zip(before, ids[1:], strict=True)), *values]
         shown = [None, *({spell(i): float(r[i]) for i in (*brain.top(r, count), t)} for r, t in zip(before, ids[1:], strict=True)), *shown]
     choice = {"text": "", "finish_reason": finish, "logprobs": {"tokens": texts, "token_logprobs": values, "top_logprobs": shown}}
     if "prompt_logprobs" in body:

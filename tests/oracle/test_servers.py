@@ -95,6 +95,16 @@ def test_an_answer_that_ends_too_early_is_no_pass(recording, standin, kind):
     assert [p.kind for p in found.verdicts[0].places].count(Kind.MISSING) == 2
 
 
+@pytest.mark.parametrize("own", [-0.5, 0.5])
+@pytest.mark.parametrize(
+    ("kind", "forcing"), [("openai", "score"), ("openai", "continue"), ("vllm", "continue"), ("llama-cpp-python", "auto")]
+)
+def test_two_log_probabilities_of_one_token_are_no_pass(recording, standin, kind, forcing, own):
+    found = held(recording, standin(kind, own=own), forcing=forcing)
+    assert outcomes(found) == {Outcome.NOT_COMPARED}
+    assert "it tells two log probabilities of one token, " in reasons(found) or (own > 0 and "are never above 0" in reasons(found))
+
+
 @pytest.mark.parametrize("kind", ["vllm", "llama.cpp", "llama-cpp-python"])
 def test_other_tokens_for_the_same_text_are_no_pass(recording, standin, kind):
     found = held(recording, standin(kind, shifted=1))

@@ -22,6 +22,10 @@ class Spelling:
         ids = [] if text is None else self._ids.get(text, [])
         return next((i for i in preferred if i in ids), ids[0] if len(ids) == 1 else None)
 
+    def single(self, text: str | None) -> bool:
+        """Whether a text is that of one token alone."""
+        return text is not None and len(self._ids.get(text, [])) == 1
+
     def piece(self, token: int) -> str:
         """A token's text; empty where it is none by itself."""
         return self.pieces.get(token, b"").decode("utf-8", "ignore")

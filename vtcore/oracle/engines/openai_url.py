@@ -16,6 +16,7 @@ from vtcore.oracle.spelling import Spelling
 
 FORCINGS = ("auto", "score", "continue")
 PATIENCE = 2  # prompts without any answer, after which no more are asked
+CONTRADICTION = 0.01  # nats between two numbers for one thing: more than rounding for print makes
 
 
 @dataclass(frozen=True)
@@ -160,9 +161,16 @@ class ServerEngine:
         for one in (told, *told.others):
             token = one.token if one.token is not None else self.spelling.token(one.text, preferred)
             if token is not None and one.logprob is not None:
-                logprobs.setdefault(token, one.logprob)
+                self._check_once(one, logprobs.setdefault(token, one.logprob))
         token = told.token if told.token is not None else self.spelling.token(told.text, preferred)
         return Said(token, logprobs, told.text)
+
+    def _check_once(self, told: Told, before: float) -> None:
+        """Raises NotComparedError where a token has two log probabilities: by itself, and as one of several. A certain one has none."""
+        one_token = told.token is not None or self.spelling.single(told.text)
+        if told.logprob is not None and one_token and before != 0 and abs(told.logprob - before) > CONTRADICTION:
+            name = told.text or told.token
+            raise NotComparedError(f"it tells two log probabilities of one token, {name!r}: {before:.6g} and {told.logprob:.6g}")
 
     def _end(self, answer: Answer, i: int) -> Said:
         """The server ended its answer without telling the token that did it."""
