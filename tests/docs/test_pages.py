@@ -56,6 +56,12 @@ def test_every_link_leads_to_a_file(page):
             assert (page.parent / target).exists(), target
 
 
+def test_every_variable_of_the_environment_is_in_a_page():
+    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    code = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "vtcore").rglob("*.py"))
+    assert {name for name in re.findall(r"\bVTCORE_[A-Z]+(?:_[A-Z]+)*\b", code) if name not in pages} == set()
+
+
 def test_the_harness_sees_a_difference(tmp_path):
     assert not Command("echo 1", ("2",)).expected().match(run(Command("echo 1", ()), tmp_path))
     assert not Command("echo 1", ("1", "2")).expected().match("1\n")
