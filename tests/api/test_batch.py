@@ -204,6 +204,18 @@ def test_two_processes_do_not_write_one_file(batch, tmp_path):
         batch([line(0)])
 
 
+def test_a_file_that_is_refused_is_closed_and_let_go(tmp_path):
+    output = BatchOutput(tmp_path / "out")
+    output.path.write_text("no answer\n")
+    with pytest.raises(ArgumentError, match="out, line 1"), output:
+        pass
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(output._file)
+    output.path.unlink()
+    with BatchOutput(output.path):
+        pass
+
+
 def test_the_command_answers_a_file(model, tmp_path, capsys):
     source = write(tmp_path / "in", [line(i) for i in range(3)] + [line(3, n=0)])
     assert main(["run-batch", str(model), str(source), str(tmp_path / "out")]) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,17 +29,16 @@ class BatchOutput:
             self._lock.acquire()
         except Timeout:
             raise ArgumentError(f"{self.path} is being written by another process; wait for it, or name another file") from None
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._lock.release)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            opened.callback(os.close, self._file)
             os.ftruncate(self._file, self._read())
-        except BaseException:
-            self._lock.release()
-            raise
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self._file)
-        self._lock.release()
+        self._opened.close()
 
     def write(self, custom_id: str, answer: Mapping[str, Any]) -> None:
         """Append one answer. Raises VtcoreError where the disk doesn't take it."""
