@@ -1,4 +1,4 @@
-"""AsyncEngine: streams that end as they should, whoever leaves early, and whatever fails."""
+"""AsyncEngine: streams that end as they should, whoever leaves early, and however it is closed."""
 
 from __future__ import annotations
 
@@ -9,39 +9,14 @@ import time
 
 import pytest
 
-from tests.scripted import script
-from tests.tiny import EOS, Bytes
-from vtcore import llm as module
-from vtcore.async_engine import AsyncEngine
+from tests.in_a_loop import GREEDY, LONG, run, saying_hello
 from vtcore.errors import ArgumentError, PromptError, VtcoreError
-from vtcore.llm import LLM
-from vtcore.sampling_params import SamplingParams
-
-GREEDY = SamplingParams(temperature=0, max_tokens=20)
-LONG = SamplingParams(temperature=0, max_tokens=60, ignore_eos=True)
-SAYS = [32, *b"hello", EOS]  # after a prompt of two tokens: hello
 
 
 @pytest.fixture(params=[False, True], ids=["", "async scheduling"])
 def llm(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "find_tokenizer", lambda checkpoint: Bytes())
-    with LLM(script(tmp_path / "script", SAYS), providers="reference", async_scheduling=request.param) as made:
+    with saying_hello(tmp_path, monkeypatch, async_scheduling=request.param) as made:
         yield made
-
-
-def run(llm, use):
-    """What a coroutine function makes of an engine. Nothing may be left afterwards."""
-
-    async def whole():
-        engine = AsyncEngine(llm)
-        try:
-            return await use(engine)
-        finally:
-            await asyncio.wait_for(engine.close(), 10)
-            assert (engine.num_unfinished, engine.healthy, llm.engine.idle) == (0, False, True)
-            assert llm.engine.scheduler.kv.usage == 0
-
-    return asyncio.run(asyncio.wait_for(whole(), 30))
 
 
 def test_a_stream_is_what_generate_gives(llm):
@@ -117,65 +92,6 @@ def test_an_id_that_runs_is_refused_and_the_first_one_goes_on(llm):
     assert len(run(llm, use).outputs[0].token_ids) == LONG.max_tokens
 
 
-def test_a_fault_of_one_request_ends_that_one(llm, monkeypatch):
-    class Broken(type(Bytes().stream())):
-        def push(self, i):
-            raise KeyError("a broken vocabulary")
-
-    async def use(engine):
-        good = await engine.submit("ab", LONG)
-        monkeypatch.setattr(Bytes, "stream", lambda self, skip_special_tokens=True: Broken(True))
-        bad = await engine.submit("ab", GREEDY)
-        with pytest.raises(KeyError, match="vocabulary"):
-            await bad.output()
-        return await good.output()
-
-    assert len(run(llm, use).outputs[0].token_ids) == LONG.max_tokens
-
-
-def test_a_fault_of_a_step_ends_those_in_it_and_the_next_are_served(llm, monkeypatch):
-    once = [OSError("the device is gone")]
-    model = llm.engine.runner.model
-    monkeypatch.setattr(llm.engine.runner, "model", lambda *a, **k: (_ for _ in ()).throw(once.pop()) if once else model(*a, **k))
-
-    async def use(engine):
-        with pytest.raises(OSError, match="device is gone"):
-            await (await engine.submit("ab", GREEDY)).output()
-        return await (await engine.submit("ab", GREEDY)).output()
-
-    assert run(llm, use).outputs[0].text == "hello"
-
-
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_a_kernel_that_ends_the_thread_ends_the_requests_in_its_step(llm, monkeypatch, kind):
-    once, step = [kind("enough")], llm.engine.runner.run
-    monkeypatch.setattr(llm.engine.runner, "run", lambda prepared: (_ for _ in ()).throw(once.pop()) if once else step(prepared))
-
-    async def use(engine):
-        with pytest.raises(VtcoreError, match="enough"):
-            await (await engine.submit("ab", GREEDY)).output()
-        return await (await engine.submit("ab", GREEDY)).output()
-
-    assert run(llm, use).outputs[0].text == "hello"
-
-
-def test_what_can_t_be_planned_is_told_to_who_waits_and_the_next_are_served(llm, monkeypatch):
-    plan, waiting = llm.engine.scheduler.plan, llm.engine.scheduler.waiting
-
-    def fall():
-        if any(r.prompt_token_ids == [7] for r in waiting):
-            raise LookupError("of a request that nobody can plan")
-        return plan()
-
-    async def use(engine):
-        monkeypatch.setattr(llm.engine.scheduler, "plan", fall)
-        with pytest.raises(LookupError, match="nobody can plan"):
-            await (await engine.submit([7], GREEDY)).output()
-        return await (await engine.submit("ab", GREEDY)).output()
-
-    assert run(llm, use).outputs[0].text == "hello"
-
-
 def test_two_readers_share_a_stream_and_both_come_to_its_end(llm):
     async def use(engine):
         stream = await engine.submit("ab", GREEDY)
@@ -188,35 +104,12 @@ def test_two_readers_share_a_stream_and_both_come_to_its_end(llm):
     assert sorted("".join(run(llm, use))) == sorted("hello")
 
 
-def test_a_fault_is_told_to_whoever_asks_later_too(llm, monkeypatch):
-    monkeypatch.setattr(llm.engine.runner, "run", lambda step: (_ for _ in ()).throw(OSError("the device is gone")))
-
-    async def use(engine):
-        stream = await engine.submit("ab", GREEDY)
-        for _ in range(2):
-            with pytest.raises(OSError, match="device is gone"):
-                await stream.output()
-        return [d async for d in stream]
-
-    assert run(llm, use) == []
-
-
 def test_another_loop_is_refused_a_stream_that_would_never_come(llm):
     async def use(engine):
         stream = await engine.submit("ab", GREEDY)
         with pytest.raises(VtcoreError, match="read in another event loop"):
             await asyncio.to_thread(asyncio.run, stream.output())
         return await stream.output()
-
-    assert run(llm, use).outputs[0].text == "hello"
-
-
-def test_a_plan_that_fails_once_is_made_again(llm, monkeypatch):
-    once, plan = [MemoryError("no room now")], llm.engine.scheduler.plan
-    monkeypatch.setattr(llm.engine.scheduler, "plan", lambda: (_ for _ in ()).throw(once.pop()) if once else plan())
-
-    async def use(engine):
-        return await (await engine.submit("ab", GREEDY)).output()
 
     assert run(llm, use).outputs[0].text == "hello"
 
@@ -229,19 +122,6 @@ def test_a_name_that_is_no_text_is_refused_and_others_are_served(llm, name):
         return await (await engine.submit("ab", GREEDY)).output()
 
     assert run(llm, use).outputs[0].text == "hello"
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it is raised on purpose
-def test_whoever_waits_for_a_thread_that_died_is_told(llm, monkeypatch):
-    async def use(engine):
-        monkeypatch.setattr(engine, "_hand_over", lambda: (_ for _ in ()).throw(SystemError("a fault in here")))
-        stream = await engine.submit("ab", LONG)
-        with pytest.raises(SystemError, match="in here"):
-            await stream.output()
-        with pytest.raises(VtcoreError, match="is closed"):
-            await engine.submit("ab", GREEDY)
-
-    run(llm, use)
 
 
 def test_what_comes_while_it_closes_is_refused(llm, monkeypatch):
