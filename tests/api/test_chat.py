@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from vtcore import SamplingParams
 from vtcore.api.chat import ChatRequest
 from vtcore.api.errors import ApiError, api_error
+from vtcore.api.responses import ResponsesRequest
 from vtcore.errors import ArgumentError, QueueFullError, TemplateError
 
 HI = [{"role": "user", "content": "hi"}]
@@ -95,6 +96,12 @@ REFUSED = {
     "top_logprobs": {"top_logprobs": 3},
     "response_format": {"response_format": {"type": "json_object"}},
     "structured_outputs": {"structured_outputs": {"regex": "a"}},
+    "grammar": {"grammar": "root ::= [a-z]"},
+    "regex": {"regex": "a"},
+    "json_schema": {"json_schema": {"type": "object"}},
+    "truncation_side": {"truncation_side": "right", "truncate_prompt_tokens": 2},
+    "ec_transfer_params": {"ec_transfer_params": {"a": 1}},
+    "vllm_xargs": {"vllm_xargs": {"a": 1}},
     "tools": {"tools": [{"type": "function", "function": {"name": "f"}}]},
     "tool_choice": {"tool_choice": "required"},
     "best_of": {"best_of": 4},
@@ -114,6 +121,15 @@ def test_what_cannot_be_honoured_is_refused_by_name(ask, param):
     assert (refused.value.status, refused.value.param) == (400, param)
 
 
+def test_reasoning_effort_is_a_variable_of_the_template():
+    asked = ChatRequest(messages=HI, reasoning_effort="low")
+    assert asked.template_variables()["reasoning_effort"] == "low"
+    nearer = ChatRequest(messages=HI, reasoning_effort="low", chat_template_kwargs={"reasoning_effort": "high"})
+    assert nearer.template_variables()["reasoning_effort"] == "high"
+    assert ResponsesRequest(input="hi", reasoning={"effort": "low"}).as_chat().reasoning_effort == "low"
+    assert "reasoning_effort" not in ResponsesRequest(input="hi").as_chat().template_variables()
+
+
 HARMLESS = [
     {"response_format": {"type": "text"}},
     {"tool_choice": "none"},
@@ -122,6 +138,8 @@ HARMLESS = [
     {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "none"},
     {"user": "somebody", "metadata": {"a": "b"}, "store": False, "an_unknown_field": 1},
     {"best_of": 1, "n": 1},
+    {"grammar": "", "json_schema": None, "truncation_side": "left", "vllm_xargs": {}},
+    {"reasoning_effort": "low"},
     {"model": "also-tiny"},
     {"model": ""},
 ]

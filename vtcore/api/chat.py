@@ -52,6 +52,7 @@ class ChatRequest(Sampling):
     add_special_tokens: bool = Field(False, description="templates write their own")
     documents: list[dict[str, Any]] | None = None
     chat_template_kwargs: dict[str, Any] | None = Field(None, description="variables for the template, such as enable_thinking")
+    reasoning_effort: str | None = Field(None, max_length=64, description="for templates that read it, such as gpt-oss's")
     echo: bool = Field(False, description="put the last message before the answer, where that is continued")
 
     def check(self) -> None:
@@ -93,7 +94,7 @@ class ChatRequest(Sampling):
     def template_variables(self) -> dict[str, Any]:
         """What a template is given besides messages and tools."""
         generation = self.add_generation_prompt and not self.continue_final_message
-        extra = {} if self.documents is None else {"documents": self.documents}
+        extra = {n: value for n in ("documents", "reasoning_effort") if (value := getattr(self, n)) is not None}
         return {**extra, **(self.chat_template_kwargs or {}), "add_generation_prompt": generation}
 
 

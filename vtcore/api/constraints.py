@@ -15,6 +15,12 @@ UNSERVED: dict[str, tuple[str, tuple[Any, ...]]] = {  # name -> why, and the val
     "guided_regex": ("structured output isn't implemented", ()),
     "guided_choice": ("structured output isn't implemented", ()),
     "guided_grammar": ("structured output isn't implemented", ()),
+    "guided_whitespace_pattern": ("structured output isn't implemented", ()),
+    "structural_tag": ("structured output isn't implemented", ()),
+    "grammar": ("structured output isn't implemented", ("",)),  # llama.cpp's and SGLang's names for it
+    "json_schema": ("structured output isn't implemented", ()),
+    "regex": ("structured output isn't implemented", ()),
+    "ebnf": ("structured output isn't implemented", ()),
     "functions": ("tool calls aren't parsed", ()),
     "function_call": ("tool calls aren't parsed", ("none", "auto")),
     "use_beam_search": ("beam search isn't implemented", ()),
@@ -27,9 +33,14 @@ UNSERVED: dict[str, tuple[str, tuple[Any, ...]]] = {  # name -> why, and the val
     "audio": ("answers are text", ()),
     "modalities": ("answers are text", (["text"],)),
     "kv_transfer_params": ("caches aren't transferred between engines", ()),
+    "ec_transfer_params": ("caches aren't transferred between engines", ()),
+    "truncation_side": ("a prompt that is too long loses its beginning", ("left",)),
+    "logits_processors": ("code from a request isn't run", ()),
+    "vllm_xargs": ("there are no plugins that would read them", ()),
     "watermarking": ("it isn't implemented", ()),
     "web_search_options": ("there is no web search", ()),
     "mm_processor_kwargs": ("this engine reads text", ()),
+    "media_io_kwargs": ("this engine reads text", ()),
     "chat_template": ("a template from a request isn't trusted: the server's own is used", ()),
 }
 

@@ -24,6 +24,7 @@ class ResponsesRequest(Sampling):
     text: dict[str, Any] | None = Field(None, description="its format may be {type: text} only")
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = Field(None, description="its effort is chat completions' reasoning_effort")
     include: list[str] | None = Field(None, description="message.output_text.logprobs, or nothing")
     store: bool | None = Field(None, description="nothing is stored, whatever is asked")
     truncation: str | None = None
@@ -58,6 +59,7 @@ class ResponsesRequest(Sampling):
                 "top_logprobs": self.top_logprobs if wanted else None,
                 "tools": self.tools,
                 "tool_choice": self.tool_choice,
+                "reasoning_effort": (self.reasoning or {}).get("effort"),
             }
         )
 
