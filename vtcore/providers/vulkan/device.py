@@ -78,14 +78,15 @@ class Vulkan(Device):
         self._sweep()
 
     def _sweep(self) -> None:
-        """Give back the objects of dropped buffers that no command uses any more."""
+        """Give back the objects of dropped buffers that no command uses any more. Ctrl-C waits meanwhile: all leases are counted."""
         doomed, last = self._doomed, self.queue.upcoming
-        while doomed and doomed[0][0] <= self.queue.done:
-            buffer = doomed.popleft()[1]
-            if not buffer.leases:
-                self.pipelines.forget(buffer.sets)
-                self.heap.free(buffer)
-        doomed.extend((last, buffer) for buffer in self.heap.dropped())
+        with self.queue.whole:
+            while doomed and doomed[0][0] <= self.queue.done:
+                buffer = doomed.popleft()[1]
+                if not buffer.leases:
+                    self.pipelines.forget(buffer.sets)
+                    self.heap.free(buffer)
+            doomed.extend((last, buffer) for buffer in self.heap.dropped())
 
     def _zero(self, buffer: Lease, size: int) -> None:
         self._fill(buffer.buffer, size)

@@ -108,10 +108,11 @@ class Pipelines:
         key = (pipe.number, *(b.number for b in buffers))
         found = self._sets.get(key)
         if found is None:
-            found = self._sets[key] = pipe, pipe.free.pop() if pipe.free else self._fresh(pipe)
-            self._write(found[1][0], buffers)
+            made = pipe.free.pop() if pipe.free else self._fresh(pipe)
+            self._write(made[0], buffers)
             for b in buffers:
                 b.sets.append(key)
+            found = self._sets[key] = pipe, made  # last: an interrupt leaves none that shows something else
         return found[1]
 
     def forget(self, keys: Sequence[Key]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from vtcore.errors import ProviderError
 from vtcore.providers.vulkan.api import LOST, Handle, ffi, lib, name_of, told, vk
 from vtcore.providers.vulkan.recording import Recording
+from vtcore.undisturbed import Undisturbed
 
 BATCH = 64  # commands after which a batch is submitted, so that the device begins before anybody waits
 PATIENCE = 10**9  # nanoseconds of one wait: between two of them the process can be interrupted
@@ -21,6 +22,7 @@ class Queue:
         self.device, self.name = device, name
         self.tick = self.done = self.sealed = self.submissions = 0
         self.lost = ""
+        self.whole = Undisturbed()  # around what must not be left half done
         self.after: list[Callable[[], None]] = []  # called when submissions have ended
         self._open: Recording | None = None
         self._flying: deque[tuple[int, Handle]] = deque()
@@ -72,8 +74,13 @@ class Queue:
         self._flying.append((self.upcoming, command))
 
     def flush(self, then: Handle = None) -> None:
-        """Submit the batch, and `then`, a recorded command buffer."""
+        """Submit the batch, and `then`, a recorded command buffer. Ctrl-C waits meanwhile: what is submitted is counted."""
         self.alive()
+        if self._open is not None or then is not None:
+            with self.whole:
+                self._submitted(then)
+
+    def _submitted(self, then: Handle) -> None:
         batch, count = self._open, 0
         if batch is not None:
             batch.end()
@@ -81,10 +88,9 @@ class Queue:
             self._flying.append((self.tick + 1, batch.command))
         if then is not None:
             self._commands[count], count, self.sealed = then, count + 1, self.tick + 1
-        if count:
-            self._submit.commandBufferCount, self._signal[0] = count, self.tick + 1
-            self._good(lib.vkQueueSubmit(self.queue, 1, self._submit, ffi.NULL), "submitting")
-            self.tick, self.submissions = self.tick + 1, self.submissions + 1
+        self._submit.commandBufferCount, self._signal[0] = count, self.tick + 1
+        self._good(lib.vkQueueSubmit(self.queue, 1, self._submit, ffi.NULL), "submitting")
+        self.tick, self.submissions = self.tick + 1, self.submissions + 1
 
     def wait(self) -> None:
         """Until all that was recorded has ended."""
