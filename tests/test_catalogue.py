@@ -88,6 +88,17 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(toy, monkey
     assert fetches == []
 
 
+def test_a_copy_that_can_t_be_written_is_used_if_it_is_whole(toy, monkeypatch):
+    """As in an image: its files have other dates than those that were noted."""
+    path = fetched(toy)
+    os.utime(path, (1, 1))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert fetched(toy) == path
+    path.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(ModelNotFoundError, match="can't be kept"):
+        fetched(toy)
+
+
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:-1] + b"x", lambda b: b""])
 def test_a_damaged_file_is_made_anew(toy, damage):
     path = fetched(toy)

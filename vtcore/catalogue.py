@@ -103,6 +103,8 @@ def fetched(entry: Entry, progress: Progress = silent, *, verify: bool = False) 
     target = directory / entry.file
     if not verify and _trusted(entry, target):
         return target
+    if not verify and not os.access(directory, os.W_OK) and _whole(entry, target):  # a copy, such as an image's: its dates are others
+        return target
     _directory(entry, directory)
     with FileLock(directory / "lock"):  # of two processes, the second finds the work done
         if verify or not _trusted(entry, target):
@@ -144,9 +146,12 @@ def _trusted(entry: Entry, target: Path) -> bool:
         return False
 
 
+def _whole(entry: Entry, target: Path) -> bool:
+    return target.is_file() and target.stat().st_size == entry.nbytes and digest(target) == entry.sha256
+
+
 def _make(entry: Entry, target: Path, progress: Progress) -> None:
-    whole = target.is_file() and target.stat().st_size == entry.nbytes and digest(target) == entry.sha256
-    if not whole:
+    if not _whole(entry, target):
         _check_room(entry, target.parent)
         wheels = target.parent / "wheels"
         wheels.mkdir(exist_ok=True)
