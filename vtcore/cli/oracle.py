@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtcore.cli import options
+from vtcore.cli.oracle_engine import ENGINES, REPLAY, SERVER_OPTIONS, chosen, is_url, loaded, refuse
 
 if TYPE_CHECKING:
-    from vtcore.oracle.engines.transformers import TransformersEngine
-    from vtcore.oracle.engines.vtcore import VtcoreEngine
     from vtcore.oracle.followed import Engine
     from vtcore.oracle.recording import Recording
     from vtcore.oracle.verdict import Comparison, Tolerances
 
-ENGINES = "vtcore, transformers, http://HOST:PORT of a server, or another recording's file"
 ARITHMETIC = ("float32", "float16", "bfloat16", "int8")
 
 
@@ -101,10 +97,10 @@ def record(args: argparse.Namespace) -> None:
 
     options.writable({"output": args.output})
     if args.engine == "transformers":
-        _refuse(args, args.engine, ("hidden_states",))
+        refuse(args, args.engine, ("hidden_states",))
     prompts = read_prompts(args.prompts, args.chat)
     facts, tokenizer = facts_of(args.model)
-    engine = _loaded(args, args.engine, args.model, facts.end_ids, hidden=args.hidden_states)
+    engine = loaded(args, args.engine, args.model, facts.end_ids, hidden=args.hidden_states)
     try:
         made = recorded((facts, tokenizer), prompts, engine, max_tokens=args.max_tokens, alternatives=args.top_k_logprobs)
     finally:
@@ -125,7 +121,7 @@ def compare(args: argparse.Namespace) -> int:
 
     options.writable({"json": args.json, "junit": args.junit, "html": args.html})
     recording, limits = read_recording(args.recording), _tolerances(args)
-    engine = _engine(args, recording)
+    engine = chosen(args, recording)
     try:
         notes = _notes(args, recording, engine)
         found = compared(recording, engine, limits, name=args.recording.name, arithmetic=_arithmetic(args), notes=notes)
@@ -147,11 +143,11 @@ def explain(args: argparse.Namespace) -> None:
 
     recording = read_recording(args.recording)
     if args.engine is None:
-        unused = (n for n in options.ENGINE if n not in _REPLAY)
-        _refuse(args, "vtcore, which replays every choice", (*_SERVER_OPTIONS, *unused))
-    kept = {n: getattr(args, n) for n in _REPLAY if n != "model" and getattr(args, n) is not None}
+        unused = (n for n in options.ENGINE if n not in REPLAY)
+        refuse(args, "vtcore, which replays every choice", (*SERVER_OPTIONS, *unused))
+    kept = {n: getattr(args, n) for n in REPLAY if n != "model" and getattr(args, n) is not None}
     replay = opener(args.model or recording.model.name, **kept)
-    with nullcontext() if args.engine is None else closing(_engine(args, recording, _REPLAY)) as engine:
+    with nullcontext() if args.engine is None else closing(chosen(args, recording, REPLAY)) as engine:
         print(explained(recording, args.prompt, replay, position=args.position, engine=engine))
 
 
@@ -173,7 +169,7 @@ def _notes(args: argparse.Namespace, recording: Recording, engine: Engine) -> li
     from vtcore.oracle.engines.recording import RecordedEngine
     from vtcore.oracle.record import facts_of
 
-    if _is_url(args.engine):
+    if is_url(args.engine):
         return []
     facts = engine.recording.model if isinstance(engine, RecordedEngine) else facts_of(args.model or recording.model.name)[0]
     notes = [] if facts.files == recording.model.files else ["the model's files are not those of the recording"]
@@ -189,82 +185,3 @@ def _write(args: argparse.Namespace, found: Comparison) -> None:
     for path, form in ((args.json, as_json), (args.junit, as_junit), (args.html, as_html)):
         if path is not None:
             write(path, form(found))
-
-
-def _is_url(engine: str) -> bool:
-    return engine.startswith(("http://", "https://"))
-
-
-def _engine(args: argparse.Namespace, recording: Recording, used: Sequence[str] = ()) -> Engine:
-    """`used`: options that have an effect whatever the engine is."""
-    from vtcore.errors import ArgumentError
-
-    unused = tuple(n for n in (*options.ENGINE, "model") if n not in used)
-    if _is_url(args.engine):
-        _refuse(args, "a server", unused)
-        return _server(args, recording)
-    _refuse(args, args.engine, tuple(n for n in _SERVER_OPTIONS if n != "forcing" or args.engine != "vtcore"))
-    if args.engine in ("vtcore", "transformers"):
-        decode = args.forcing == "continue"
-        hidden = any(a.hidden is not None for a in recording.answers) and not decode
-        return _loaded(
-            args, args.engine, args.model or recording.model.name, recording.model.end_ids, hidden=hidden, decode=decode, used=used
-        )
-    if not Path(args.engine).is_file():
-        raise ArgumentError(f"engine is {args.engine!r}; it must be {ENGINES}")
-    from vtcore.oracle.engines.recording import RecordedEngine
-    from vtcore.oracle.recording_file import read_recording
-
-    _refuse(args, "a recording", unused)
-    return RecordedEngine(read_recording(Path(args.engine)))
-
-
-def _loaded(
-    args: argparse.Namespace,
-    engine: str,
-    model: str,
-    end_ids: tuple[int, ...],
-    *,
-    hidden: bool,
-    decode: bool = False,
-    used: Sequence[str] = (),
-) -> VtcoreEngine | TransformersEngine:
-    """vtcore or transformers, with a model."""
-    if engine == "transformers":
-        from vtcore.oracle.engines.transformers import TransformersEngine
-
-        _refuse(args, engine, tuple(n for n in options.ENGINE if n not in ("dtype", "threads", *used)))
-        return TransformersEngine(model, dtype=args.dtype or "float32", threads=args.threads, end_ids=end_ids)
-    from vtcore.cli.progress import bar
-    from vtcore.oracle.engines.vtcore import VtcoreEngine
-
-    options.one_at_a_time(args)
-    with bar() as progress:
-        return VtcoreEngine(model, hidden=hidden, decode=decode, **options.engine_arguments(args), progress=progress)
-
-
-_REPLAY = ("providers", "threads", "memory_limit", "max_model_len", "model")  # what explain opens the model with, whatever the engine is
-_SERVER_OPTIONS = ("server", "served_model", "forcing", "max_requests", "timeout", "api_key_env")
-_UNSET = {"numerics": "exact", "strict": False, "capture": True, "hidden_states": False}
-
-
-def _refuse(args: argparse.Namespace, engine: str, names: tuple[str, ...]) -> None:
-    """An option that does nothing with this engine is an error."""
-    from vtcore.errors import ArgumentError
-
-    given = [n for n in names if getattr(args, n, None) != _UNSET.get(n)]
-    if given:
-        shown = ", ".join("--no-capture" if n == "capture" else "--" + n.replace("_", "-") for n in given)
-        raise ArgumentError(f"{shown} does nothing with engine {engine}; leave it away")
-
-
-def _server(args: argparse.Namespace, recording: Recording) -> Engine:
-    from vtcore.errors import ArgumentError
-    from vtcore.oracle.engines.openai_url import ServerEngine, ServerOptions
-
-    key = None if args.api_key_env is None else os.environ.get(args.api_key_env)
-    if args.api_key_env is not None and not key:
-        raise ArgumentError(f"--api-key-env names {args.api_key_env!r}, which is not set in the environment")
-    given = {"forcing": args.forcing, "most_requests": args.max_requests, "timeout": args.timeout}
-    named = {"server": args.server, "served_model": args.served_model, "api_key": key}
-    return ServerEngine(args.engine, recording, ServerOptions(**{n: v for n, v in (given | named).items() if v is not None}))
