@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.providers.fake_metal import FakeDevice, FakeMetal
+from tests.providers.recorded import negate, two_norms
 from vtcore import ops
-from vtcore.capture import Capture
 from vtcore.conformance.case import cases
 from vtcore.conformance.trial import run
 from vtcore.dispatch import Dispatcher
@@ -85,14 +85,9 @@ def test_an_upload_waits_for_the_launches_that_read_what_was_there(device):
 
 
 def test_a_recorded_step_is_one_command_buffer(device, system):
-    dispatcher = Dispatcher([Accelerator("metal", device, {})], strict=True)
-    x, w = of(RNG.standard_normal((3, 8)).astype(np.float32)), of(np.ones(8, np.float32))
-    with dispatcher, Capture(dispatcher) as capture:
-        y = ops.rms_norm(ops.rms_norm(x, w, 1e-6), w, 1e-6)
+    capture, x, y = two_norms(device, "metal")
     first = y.numpy().copy()
-    x.numpy()[:] *= -1
-    x.storage.wrote(next(m for m in x.storage.copies if m.name == "host"))
-    x.storage.at(device)
+    negate(x, device)
     before = len(system.committed)
     capture.replay()
     assert np.array_equal(y.numpy(), -first)

@@ -4,19 +4,17 @@ import numpy as np
 import pytest
 
 from tests.providers.cuda.fake import ILLEGAL, FakeDriver
+from tests.providers.recorded import negate, two_norms
 from vtcore import ops
 from vtcore.assembly import limit_of
-from vtcore.capture import Capture
 from vtcore.conformance.case import cases
 from vtcore.conformance.trial import run
-from vtcore.dispatch import Dispatcher
 from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.providers import cuda
 from vtcore.providers.cuda.device import CUDA
 from vtcore.providers.cuda.driver import Driver
 from vtcore.providers.cuda.staging import SIZE
 from vtcore.providers.gpu.provider import Accelerator
-from vtcore.tensor import of
 
 RNG = np.random.default_rng(0)
 
@@ -37,14 +35,9 @@ def test_ops_samples_come_out_right(device):
 
 
 def test_a_recorded_step_is_one_graph(device, module):
-    dispatcher = Dispatcher([Accelerator("cuda", device, {})], strict=True)
-    x, w = of(RNG.standard_normal((3, 8)).astype(np.float32)), of(np.ones(8, np.float32))
-    with dispatcher, Capture(dispatcher) as capture:
-        y = ops.rms_norm(ops.rms_norm(x, w, 1e-6), w, 1e-6)
+    capture, x, y = two_norms(device, "cuda")
     first = y.numpy().copy()
-    x.numpy()[:] *= -1
-    x.storage.wrote(next(m for m in x.storage.copies if m.name == "host"))
-    x.storage.at(device)
+    negate(x, device)
     before = len(module.calls)
     capture.replay()
     assert module.calls[before:].count("cuGraphLaunch") == 1
@@ -86,13 +79,10 @@ def test_memory_that_nobody_has_any_more_is_given_back_once_the_stream_is_done(d
     assert len(module.blocks) == pinned + 1
     device.synchronize()
     assert (len(module.blocks), device.made) == (pinned, 0)
-    dispatcher = Dispatcher([Accelerator("cuda", device, {})], strict=True)
-    x, w = of(RNG.standard_normal((3, 8)).astype(np.float32)), of(np.ones(8, np.float32))
-    with dispatcher, Capture(dispatcher) as capture:
-        ops.rms_norm(ops.rms_norm(x, w, 1e-6), w, 1e-6)
+    capture, *results = two_norms(device, "cuda")
     taken, made = len(module.blocks), capture.nbytes
     assert made
-    del capture
+    del capture, results
     device.synchronize()
     assert len(module.blocks) < taken
     assert sum(map(len, module.blocks.values())) == device.made
