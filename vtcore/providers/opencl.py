@@ -12,7 +12,7 @@ import numpy as np
 from vtcore.errors import KernelBuildError, OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.memory import HOST, UNSEEN, Array, Held, references
 from vtcore.providers import ProviderOptions
-from vtcore.providers.gpu.device import Device, Limits, Values
+from vtcore.providers.gpu.device import FORKED, Device, Limits, Values
 from vtcore.providers.gpu.provider import Accelerator
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import opencl as target
@@ -29,6 +29,7 @@ WAITS = 1 << 20  # bytes of an upload that the host waits for
 LOG = 1000  # characters of a driver's log that an error shows
 SUBGROUPS = frozenset(("cl_khr_subgroups", "cl_intel_subgroups"))
 WORD = 4  # bytes: kernels read quantised blocks by words
+OPENED: list[int] = []  # the processes that opened a device, this one and those that it was forked from
 
 
 class Piece(NamedTuple):
@@ -46,6 +47,8 @@ class OpenCL(Device):
 
     def __init__(self, device: Any) -> None:
         super().__init__()
+        self._process = os.getpid()
+        OPENED.append(self._process)
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context)
         self._programs: dict[str, Any] = {}
@@ -156,7 +159,12 @@ class OpenCL(Device):
         made.set_scalar_arg_dtypes([None] * len(kernel.buffers) + [TYPES[s.dtype] for s in kernel.parameters])
         return made
 
+    def _alive(self) -> None:
+        if self._process != os.getpid():
+            raise ProviderError(f"opencl: {self.queue.device.name} {FORKED}")
+
     def enqueue(self, bound: Any) -> None:
+        self._alive()
         try:
             cl.enqueue_nd_range_kernel(self.queue, *bound)
         except cl.MemoryError as error:
@@ -167,6 +175,7 @@ class OpenCL(Device):
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
         """A driver's error in words."""
+        self._alive()
         try:
             yield
         except cl.MemoryError as error:
@@ -222,6 +231,8 @@ def devices() -> list[Any]:
 
 def make(options: ProviderOptions) -> Accelerator:
     """A provider over the device that VTCORE_OPENCL_DEVICE names a part of, or the first."""
+    if OPENED and OPENED[0] != os.getpid():
+        raise ProviderUnavailableError(f"opencl: its driver {FORKED}")
     wanted, found = os.environ.get(CHOICE, ""), devices()
     named = [d for d in found if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
     if not named:

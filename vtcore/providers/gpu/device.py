@@ -24,6 +24,7 @@ DTYPES = {
 }  # fmt: skip
 Values = tuple[int | float, ...]  # of a kernel's parameters, in order
 Bound = Any  # a launch with its arguments; only its device looks inside
+FORKED = "was opened by the process that this one was forked from, and a driver's threads stay there; start processes by spawn instead"
 COUNTED = 1 << 32  # elements: from so many on kernels can't count them
 
 

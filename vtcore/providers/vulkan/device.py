@@ -171,7 +171,7 @@ class Vulkan(Device):
 
     def close(self) -> None:
         """Give back the device and all that it holds; what is left in tensors is gone."""
-        if self.handle is None:
+        if self.handle is None or self.queue.inherited:
             return
         self.queue.close()
         self.pipelines.close()

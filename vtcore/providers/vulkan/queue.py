@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 
 from vtcore.errors import ProviderError
+from vtcore.providers.gpu.device import FORKED
 from vtcore.providers.vulkan.api import LOST, Handle, ffi, lib, name_of, told, vk
 from vtcore.providers.vulkan.recording import Recording
 from vtcore.undisturbed import Undisturbed
@@ -21,7 +23,7 @@ class Queue:
     def __init__(self, device: Handle, family: int, name: str) -> None:
         self.device, self.name = device, name
         self.tick = self.done = self.sealed = self.submissions = 0
-        self.lost = ""
+        self._process, self.lost = os.getpid(), ""
         self.whole = Undisturbed()  # around what must not be left half done
         self.after: list[Callable[[], None]] = []  # called when submissions have ended
         self._open: Recording | None = None
@@ -125,9 +127,14 @@ class Queue:
             raise ProviderError(f"vulkan: {doing} failed on {self.name}: {name_of(code)}")
 
     def alive(self) -> None:
-        """ProviderError once the device was lost or closed: what its buffers held is gone."""
-        if self.lost:
-            raise ProviderError(self.lost)
+        """ProviderError once the device was lost or closed: what its buffers held is gone. And in a process that was forked."""
+        if self.lost or self.inherited:
+            raise ProviderError(self.lost or f"vulkan: the device {self.name} {FORKED}")
+
+    @property
+    def inherited(self) -> bool:
+        """Whether another process made it, of which this one is a fork."""
+        return self._process != os.getpid()
 
     def close(self) -> None:
         """Wait as long as the device lives, and give back the objects."""
