@@ -62,7 +62,7 @@ def test_a_fault_is_the_spans_status(traced):
     engine.fault = EngineDeadError("gone")
     assert client.post("/v1/completions", json=BODY).status_code == 503
     (span,) = spans()
-    assert (span.status.status_code, span.parent) == (StatusCode.ERROR, None)
+    assert (span.status.status_code, span.status.description, span.parent) == (StatusCode.ERROR, "gone", None)
 
 
 def test_nobodys_end_waits_for_a_collector_that_is_down(monkeypatch):

@@ -45,7 +45,8 @@ class MeteredStream:
 
     def __init__(self, stream: RemoteStream, client: MeteredClient, arrived: float, params: SamplingParams) -> None:
         self.stream, self.client, self.metrics, self.arrived = stream, client, client.metrics, arrived
-        self.tokens, self.ended, self.failed = 0, False, False
+        self.tokens, self.ended = 0, False
+        self.fault: str | None = None  # what it failed by
         self.span = client.tracing.begin(stream.request_id, params) if client.tracing else None
         self.times: dict[int, float] = {}  # of a sequence's last token
 
@@ -83,7 +84,8 @@ class MeteredStream:
         except StopAsyncIteration:
             self._done()
             raise
-        except Exception:
+        except Exception as error:
+            self.fault = str(error) or type(error).__name__
             self._end("error")
             raise
         self._count(delta)
@@ -111,7 +113,6 @@ class MeteredStream:
 
     def _end(self, reason: str) -> None:
         if not self.ended:
-            self.failed = reason == "error"
             self.metrics.success.labels(self.metrics.model, reason).inc()
             self._done()
 
@@ -122,7 +123,7 @@ class MeteredStream:
         metrics.lengths.observe(self.tokens)
         metrics.whole.observe(seconds := time.monotonic() - self.arrived)
         if self.span is not None and self.client.tracing is not None:
-            self.client.tracing.end(self.span, len(self.prompt_token_ids), self.tokens, seconds, timings, self.failed)
+            self.client.tracing.end(self.span, len(self.prompt_token_ids), self.tokens, seconds, timings, self.fault)
         if timings.first_scheduled is not None:
             metrics.queued.observe(timings.first_scheduled)
         if timings.tokens_per_second:

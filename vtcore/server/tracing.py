@@ -40,14 +40,14 @@ class Tracing:
         attributes["gen_ai.response.model"] = self.model
         return self._tracer.start_span("llm_request", kind=SpanKind.SERVER, attributes=attributes)
 
-    def end(self, span: Span, prompt_tokens: int, completion_tokens: int, seconds: float, timings: Timings, failed: bool) -> None:
-        """A request has ended."""
+    def end(self, span: Span, prompt_tokens: int, completion_tokens: int, seconds: float, timings: Timings, fault: str | None) -> None:
+        """A request has ended, or failed by a fault."""
         span.set_attribute("gen_ai.usage.prompt_tokens", prompt_tokens)
         span.set_attribute("gen_ai.usage.completion_tokens", completion_tokens)
         for name, value in _latencies(seconds, timings).items():
             span.set_attribute(f"gen_ai.latency.{name}", value)
-        if failed:
-            span.set_status(Status(StatusCode.ERROR))
+        if fault is not None:
+            span.set_status(Status(StatusCode.ERROR, fault))
         span.end()
 
     def close(self) -> None:
