@@ -65,3 +65,4 @@ def test_a_stream_that_is_left_is_ended(tiny):
         client.completions.create(model="tiny", prompt="a", max_tokens=400, stream=True, extra_body={"ignore_eos": True}) as stream,
     ):
         next(iter(stream))
+    tiny.check_idle()

@@ -80,9 +80,9 @@ class Emitter:
 
     def call_address(self, address: Val, *args: Operand) -> None:
         """Call void(int64...) at an address."""
-        vals = [self.lift(a).v for a in args]
-        callee = _Callee(self.b.inttoptr(address.v, PTR), ir.FunctionType(VOID, [I64] * len(vals)))
-        self.b._insert(ir.instructions.CallInstr(self.b.block, callee, vals))
+        values = [self.lift(a).v for a in args]
+        callee = _Callee(self.b.inttoptr(address.v, PTR), ir.FunctionType(VOID, [I64] * len(values)))
+        self.b._insert(ir.instructions.CallInstr(self.b.block, callee, values))
 
     # atomics
 
