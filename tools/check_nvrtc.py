@@ -2,9 +2,8 @@
 
     python tools/check_nvrtc.py [--all]
 
-Of the variants that the ops' samples launch, the first of each kernel is compiled for every architecture, and the others by turns for the
-oldest and the most usual one: the texts are the same for all (--all: all that are declared, for all). Exit status 1 where a kernel spills
-one byte of registers, or isn't compiled."""
+All variants that the ops' samples launch are compiled for the oldest and the most usual architecture, and the first of each op for the
+others (--all: all that are declared, for all). Exit status 1 where a kernel spills one byte of registers, or isn't compiled."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ from vtcore.providers.kernels.targets import cuda
 from vtcore.simt.program import undefined
 from vtcore.simt.used import used
 
-BY_TURNS = ("sm_75", "sm_90")
-FIRST_ONLY = ("sm_80", "sm_86", "sm_89", "sm_100", "sm_120")
+FULLY = ("sm_75", "sm_90")
+PARTLY = ("sm_80", "sm_86", "sm_89", "sm_100", "sm_120")
 TOGETHER = 16  # variants in one program
 
 
@@ -50,12 +49,11 @@ def launched() -> list[list[Kernel]]:
 
 
 def chosen(architecture: str, everything: bool = False) -> list[Kernel]:
-    """What is compiled for an architecture: all variants that are declared, or its share of those that the ops' samples launch."""
+    """What is compiled for an architecture: all variants that are declared, all that the ops' samples launch, or the first of each op."""
     found = launched()
     if everything:
         return [v for kernel in KERNELS.values() for v in kernel.variants]
-    turn = slice(BY_TURNS.index(architecture), None, 2) if architecture in BY_TURNS else slice(0)
-    return [v for variants in found for v in (*variants[:1], *variants[1:][turn])]
+    return [v for variants in found for v in (variants if architecture in FULLY else variants[:1])]
 
 
 def main() -> int:
@@ -66,7 +64,7 @@ def main() -> int:
     spilling: dict[str, list[str]] = defaultdict(list)
     try:
         begin = perf_counter()
-        for architecture in (*BY_TURNS, *FIRST_ONLY):
+        for architecture in (*FULLY, *PARTLY):
             found = list(taken(chosen(architecture, everything), architecture))
             most = max(found, key=lambda use: use.registers)
             told = f"{len(found):4d} kernels, at most {most.registers} registers ({most.kernel})"
