@@ -1,5 +1,7 @@
 """From logits to tokens: order, penalties, masks, logprobs, and draws that depend on nothing but their own seed."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -50,6 +52,15 @@ def test_a_chosen_token_outside_the_likeliest_is_told_too():
     assert {i: v.rank for i, v in told.items()} == {0: 4, 1: 1}
     assert list(describe(np.zeros(3, np.float32), 2, 0, None)) == [2]
     assert [v.rank for v in describe(np.zeros(3, np.float32), 2, -1, None).values()] == [3, 1, 2]
+
+
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.5, -math.inf, math.nan]), min_size=1, max_size=12), st.integers(-1, 14))
+def test_the_likeliest_are_those_of_a_stable_sort(values, count):
+    row = np.array(values, np.float32)
+    told = describe(row, 0, count, None)
+    order = np.argsort(-row, kind="stable")[: len(row) if count < 0 else count].tolist()
+    assert list(told) == list(dict.fromkeys([0, *order]))
+    assert [told[i].rank for i in order if i] == [rank for rank, i in enumerate(order, start=1) if i]
 
 
 def test_logprobs_are_those_of_the_model_whatever_is_masked():

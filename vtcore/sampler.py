@@ -58,10 +58,21 @@ def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = 
 
 def describe(row: Array, token: int, count: int, decode: Decode | None) -> Logprobs:
     """A token and the `count` (-1: all) likeliest of a row of log probabilities [V]; ranks of equals rise with the id."""
-    order = np.argsort(-row, kind="stable")[: len(row) if count < 0 else count].tolist()
+    order = _likeliest(row, count).tolist()
     better = int(np.count_nonzero(row > row[token]) + np.count_nonzero(row[:token] == row[token]))
     ranked = {token: better + 1} | {i: rank for rank, i in enumerate(order, start=1)}
     return {i: Logprob(float(row[i]), rank, decode(i) if decode else None) for i, rank in ranked.items()}
+
+
+def _likeliest(row: Array, count: int) -> Array:
+    """The ids of the `count` (-1: all) largest, largest first, equals by id, NaN last."""
+    falling = -row
+    if 0 <= count < len(row):  # sorting a vocabulary takes much longer than finding the few that are worth it
+        last = np.partition(falling, max(count - 1, 0))[max(count - 1, 0)]
+        if not np.isnan(last):
+            ids = np.flatnonzero(falling <= last)
+            return ids[np.argsort(falling[ids], kind="stable")][:count]
+    return np.argsort(falling, kind="stable")[: len(row) if count < 0 else count]
 
 
 def _raw_logprobs(logits: Tensor, asked: Sequence[bool]) -> list[Array | None]:
