@@ -82,11 +82,16 @@ def test_bad_prompts_and_parameters_are_refused_before_they_are_queued(llm):
     assert run(llm, use) == 0
 
 
-def test_an_id_that_runs_is_refused_and_the_first_one_goes_on(llm):
+def test_an_id_that_runs_is_refused_and_the_first_one_goes_on(llm, monkeypatch):
+    both, step = threading.Event(), llm.engine.step
+    monkeypatch.setattr(llm.engine, "step", lambda: step() if both.wait(10) else pytest.fail("the second was never queued"))
+
     async def use(engine):
         first = await engine.submit("ab", LONG, request_id="same")
+        second = await engine.submit("ab", GREEDY, request_id="same")
+        both.set()  # however long queueing took, the first has not gone on meanwhile
         with pytest.raises(ArgumentError, match="'same' is running"):
-            await (await engine.submit("ab", GREEDY, request_id="same")).output()
+            await second.output()
         return await first.output()
 
     assert len(run(llm, use).outputs[0].token_ids) == LONG.max_tokens
