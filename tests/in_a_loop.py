@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import threading
 
 from tests.scripted import script
 from tests.tiny import EOS, Bytes
@@ -20,6 +22,18 @@ def saying_hello(tmp_path, monkeypatch, **options) -> LLM:
     """It has a token a byte, and no fast kernels."""
     monkeypatch.setattr(module, "find_tokenizer", lambda checkpoint: Bytes())
     return LLM(script(tmp_path / "script", SAYS), providers="reference", **options)
+
+
+def held(llm, monkeypatch, steps=10):
+    """An event without which the engine takes no more than so many steps: whatever a busy machine does, no request ends before it."""
+    free, step, taken = threading.Event(), llm.engine.step, itertools.count()
+
+    def one():
+        assert next(taken) < steps or free.wait(20), "nobody let the engine go on"
+        return step()
+
+    monkeypatch.setattr(llm.engine, "step", one)
+    return free
 
 
 def run(llm, use):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.in_a_loop import GREEDY, LONG, run, saying_hello
+from tests.in_a_loop import GREEDY, LONG, held, run, saying_hello
 from vtcore.errors import ArgumentError, PromptError, VtcoreError
 
 
@@ -42,11 +42,14 @@ def test_many_at_once_are_each_as_alone(llm):
     assert [o.outputs[0].token_ids for o in together] == [llm.generate([p], GREEDY)[0].outputs[0].token_ids for p in prompts]
 
 
-def test_leaving_the_block_aborts(llm):
+def test_leaving_the_block_aborts(llm, monkeypatch):
+    left = held(llm, monkeypatch)
+
     async def use(engine):
         async with await engine.submit("ab", LONG) as stream:
             async for _ in stream:
                 break
+        left.set()
         while engine.num_unfinished:
             await asyncio.sleep(0.001)
         return [d async for d in stream]
@@ -54,7 +57,9 @@ def test_leaving_the_block_aborts(llm):
     assert len(run(llm, use)) < LONG.max_tokens
 
 
-def test_a_cancelled_reader_frees_what_it_held(llm):
+def test_a_cancelled_reader_frees_what_it_held(llm, monkeypatch):
+    cancelled = held(llm, monkeypatch)
+
     async def read(engine):
         async with await engine.submit("ab", LONG) as stream:
             return [d async for d in stream]
@@ -66,6 +71,7 @@ def test_a_cancelled_reader_frees_what_it_held(llm):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        cancelled.set()
         return await (await engine.submit("ab", GREEDY)).output()
 
     assert run(llm, use).outputs[0].text == "hello"
@@ -83,13 +89,12 @@ def test_bad_prompts_and_parameters_are_refused_before_they_are_queued(llm):
 
 
 def test_an_id_that_runs_is_refused_and_the_first_one_goes_on(llm, monkeypatch):
-    both, step = threading.Event(), llm.engine.step
-    monkeypatch.setattr(llm.engine, "step", lambda: step() if both.wait(10) else pytest.fail("the second was never queued"))
+    both = held(llm, monkeypatch)
 
     async def use(engine):
         first = await engine.submit("ab", LONG, request_id="same")
         second = await engine.submit("ab", GREEDY, request_id="same")
-        both.set()  # however long queueing took, the first has not gone on meanwhile
+        both.set()
         with pytest.raises(ArgumentError, match="'same' is running"):
             await second.output()
         return await first.output()
