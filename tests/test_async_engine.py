@@ -170,10 +170,24 @@ def test_who_waits_hears_what_another_thread_has_computed(llm, monkeypatch):
     assert run(llm, use).outputs[0].text == "hello"
 
 
-def test_closing_the_llm_ends_the_streams(llm):
+def set_once_closed(engine, free):
+    """From a thread of its own, as closing waits for the step at hand."""
+
+    def watch():
+        while engine.healthy:
+            time.sleep(0.001)
+        free.set()
+
+    threading.Thread(target=watch).start()
+
+
+def test_closing_the_llm_ends_the_streams(llm, monkeypatch):
+    free = held(llm, monkeypatch)
+
     async def use(engine):
         stream = await engine.submit("ab", LONG)
         await anext(stream)
+        set_once_closed(engine, free)
         await asyncio.to_thread(llm.close)
         with pytest.raises(VtcoreError, match="closed before the request ended"):
             await stream.output()
@@ -183,9 +197,12 @@ def test_closing_the_llm_ends_the_streams(llm):
     run(llm, use)
 
 
-def test_closing_ends_what_runs_and_refuses_what_comes(llm):
+def test_closing_ends_what_runs_and_refuses_what_comes(llm, monkeypatch):
+    free = held(llm, monkeypatch)
+
     async def use(engine):
         stream = await engine.submit("ab", LONG)
+        set_once_closed(engine, free)
         await engine.close()
         with pytest.raises(VtcoreError, match="closed before the request ended"):
             await stream.output()
