@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -16,7 +17,7 @@ class Connection(HttpToolsProtocol):
     waiting: asyncio.TimerHandle | None = None  # for headers to end
     unfinished = 0  # bytes of headers that haven't ended
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+    def connection_made(self, transport: Any) -> None:
         """Somebody has come."""
         super().connection_made(transport)
         self._wait()

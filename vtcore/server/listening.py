@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from vtcore.errors import ArgumentError, VtcoreError
 
@@ -94,9 +95,9 @@ def _answers(path: Path) -> bool:
     return False
 
 
-def _bound(made: socket.socket, address: object, where: str) -> socket.socket:
+def _bound(made: socket.socket, address: Any, where: str) -> socket.socket:
     try:
-        made.bind(address)  # type: ignore[arg-type]  # its type is its family's
+        made.bind(address)
     except OSError as wrong:
         made.close()
         raise VtcoreError(f"{where}: can't listen there: {wrong.strerror or wrong}") from None

@@ -73,8 +73,10 @@ const answer = async ({ item, text }, conversation, signal) => {
         if (choice.delta.content) times.first ??= now;
         if (choice.delta.content) [times.last, times.count] = [now, times.count + (choice.logprobs?.content?.length || 1)];
       }
-      if (now - breath > BREATH) await new Promise((go) => setTimeout(go));
-      if (now - breath > BREATH) breath = performance.now();
+      if (now - breath > BREATH) {
+        await new Promise((go) => setTimeout(go));
+        breath = performance.now();
+      }
     }
   } catch (error) {
     why = error.name === "AbortError" ? "abort" : "error";
