@@ -148,6 +148,8 @@ class Storage:
         """Rows will be given back one by one: the host's copy is made of small pages, and now."""
         self._host()
         system_pages.keep_small(self.address, self.nbytes)
+        if not self.written.any():  # zeros, but perhaps of pages that held something else before, which cost memory already
+            system_pages.give_back(self.address, self.nbytes)
 
     def give_back(self, row: int) -> None:
         """A row is not needed until it is written again, and may hold anything then: in the host's memory it costs nothing."""

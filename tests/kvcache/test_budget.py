@@ -11,6 +11,7 @@ from vtcore.errors import OutOfMemoryError
 from vtcore.kvcache.budget import Budget
 from vtcore.kvcache.cache import Cache, Paged
 from vtcore.kvcache.manager import KVCacheManager
+from vtcore.memory import HostMemory
 
 SHAPES = {"k": (1, 4)}
 FULL, WINDOW = Paged(SHAPES), Paged(SHAPES, window=6)
@@ -90,7 +91,12 @@ def test_a_sequence_gets_its_pages_in_all_groups_or_none():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a system doesn't say, or takes pages only when it likes")
-def test_what_is_given_back_costs_the_process_nothing():
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used before"])
+def test_what_is_given_back_costs_the_process_nothing(monkeypatch, used):
+    """Also where the allocator hands out memory that the process used and freed: such pages are zeros, but already cost what they cost."""
+    if used:
+        fresh = HostMemory.fresh
+        monkeypatch.setattr(HostMemory, "fresh", staticmethod(lambda size: zeroed(fresh(size))))
     entries = 1 << 12
     cache = Cache({(0, "kv"): Paged({"k": (1, 256)}), (1, "kv"): Paged({"k": (1, 256)}, window=9)}, 33, entries)  # 4 MiB a page
     cache.sparse()
@@ -104,6 +110,11 @@ def test_what_is_given_back_costs_the_process_nothing():
     rows[5] = 2
     assert resident() - before < 8 << 20
     assert np.all(rows[5] == 2)
+
+
+def zeroed(buffer):
+    buffer[:] = 0  # written: every page of it is the process's own
+    return buffer
 
 
 def resident() -> int:
