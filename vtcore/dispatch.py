@@ -164,6 +164,11 @@ class Dispatcher:
         if self.recorder is not None:
             self.recorder.moved(storage, source, target)
 
+    @property
+    def calls(self) -> int:
+        """Ops that have run so far. Any thread may ask, at any time."""
+        return sum(list(self.ran.values()))
+
     def report(self) -> Report:
         """What ran where so far, every decline with its reason, and every copy."""
         return Report.of(self.ran, self.declines, self.copies, self.bytes, self.seconds)

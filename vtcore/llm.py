@@ -187,6 +187,11 @@ class LLM:
         others run; with `reset_running_requests` those give back their pages and compute again."""
         return self.engine.reset_prefix_cache(reset_running_requests)
 
+    @property
+    def calls(self) -> int:
+        """Ops that have run so far. Any thread may ask, also while another one generates."""
+        return self._dispatcher.calls
+
     def report(self) -> Report:
         """What ran where so far, every decline with its reason, and every copy between memories."""
         return self._dispatcher.report()

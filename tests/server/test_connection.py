@@ -1,16 +1,24 @@
-"""Headers without an end, in bytes or in time."""
+"""Requests without an end, in bytes or in time."""
 
 import asyncio
+import json
 from contextlib import suppress
 
 import pytest
 import uvicorn
 
 from tests.server.conftest import SECONDS
-from vtcore.server import connection
+from tests.server.stand_ins import Engine
+from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.server.app import application
+from vtcore.server.config import ServerConfig
 from vtcore.server.connection import HEADER_BYTES, Connection
+from vtcore.server.incoming import BYTES_PER_SECOND, Incoming
+from vtcore.text.load import find_tokenizer
 
 START = b"GET / HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+SOON = Connection.within(0.2)
 
 
 async def app(scope, receive, send):
@@ -18,11 +26,11 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": b"hi"})
 
 
-def exchange(path, *pieces):
-    """What a server sends back until it closes the connection."""
+def exchange(path, *pieces, protocol=Connection, app=app, leaving=None):
+    """What a server sends back until it closes the connection, or what came until then of a client that leaves when it is to."""
 
     async def use():
-        server = uvicorn.Server(uvicorn.Config(app, uds=str(path), http=Connection, lifespan="off", log_level="error"))
+        server = uvicorn.Server(uvicorn.Config(app, uds=str(path), http=protocol, lifespan="off", log_level="error"))
         task = asyncio.create_task(server.serve())
         while not server.started:
             await asyncio.sleep(0.01)
@@ -30,13 +38,25 @@ def exchange(path, *pieces):
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        told = await asyncio.wait_for(reader.read(), SECONDS)
+            await asyncio.sleep(0.01 if len(pieces) < 9 else 0)  # each comes by itself
+        told = b"" if leaving else await asyncio.wait_for(reader.read(), SECONDS)
+        if leaving:
+            await leaving()
         writer.close()
         server.should_exit = True
-        await task
+        await asyncio.wait_for(task, SECONDS)
         return told
 
     return asyncio.run(use())
+
+
+def error(told):
+    """The status and the error of the last answer."""
+    head, _, body = told.rpartition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    status, told = int(head.rpartition(b"HTTP/1.1 ")[2].split()[0]), json.loads(body)["error"]
+    assert told["code"] == status
+    return status, told["message"]
 
 
 def test_what_fits_is_answered_one_after_the_other(tmp_path):
@@ -48,10 +68,74 @@ def test_what_fits_is_answered_one_after_the_other(tmp_path):
 @pytest.mark.parametrize("pieces", [[START + b"X: ", b"a" * (8 * HEADER_BYTES)], [START, *[b"X: a\r\n"] * HEADER_BYTES]])
 def test_headers_that_are_too_long_are_refused(tmp_path, pieces):
     with suppress(BrokenPipeError, ConnectionResetError):  # where the rest was on its way when the connection was closed
-        assert exchange(tmp_path / "s", *pieces).endswith(b"The request's headers are over 65536 bytes.")
+        assert error(exchange(tmp_path / "s", *pieces)) == (400, "the request's headers are over 65536 bytes")
 
 
-@pytest.mark.parametrize("pieces", [[], [START], [START + b"\r\n", START]])
-def test_headers_that_do_not_come_are_not_waited_for(tmp_path, monkeypatch, pieces):
-    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.2)
-    assert exchange(tmp_path / "s", *pieces).count(b"HTTP/1.1 200 OK") == (len(pieces) == 2)
+def test_what_is_no_http_is_refused(tmp_path):
+    assert error(exchange(tmp_path / "s", b"\0\r\n\r\n")) == (400, "Invalid HTTP request received.")
+    assert error(exchange(tmp_path / "s", POST + b"Content-Length: 1\r\n\r\n{}"))[0] == 400
+
+
+@pytest.mark.parametrize("pieces", [[START], [START + b"\r\n", START]])
+def test_headers_that_do_not_end_are_not_waited_for(tmp_path, pieces):
+    told = exchange(tmp_path / "s", *pieces, protocol=SOON)
+    assert told.count(b"HTTP/1.1 200 OK") == len(pieces) - 1
+    assert error(told) == (408, "the request's headers have not come in 0.2 seconds")
+
+
+def test_who_says_nothing_is_told_nothing(tmp_path):
+    assert exchange(tmp_path / "s", protocol=SOON) == b""
+
+
+def test_a_body_that_nobody_reads_is_not_waited_for(tmp_path):
+    told = exchange(tmp_path / "s", POST + b"Content-Length: 9\r\n\r\n12345678", protocol=SOON)
+    assert told.count(b"HTTP/1.1 200 OK") == told.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("how", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"])
+def test_a_body_that_does_not_come_is_not_waited_for(model, tmp_path, how):
+    checkpoint = open_checkpoint(model)
+    app = application(Engine(), checkpoint, find_tokenizer(checkpoint), ServerConfig(["tiny"], request_seconds=0.2))
+    status, message = error(exchange(tmp_path / "s", POST + how, app=app))
+    assert (status, message) == (408, "the body has not come whole in 0.2 seconds; 1 bytes came")
+
+
+def test_a_large_body_has_the_time_that_its_size_takes():
+    pieces = [b"a" * BYTES_PER_SECOND * SECONDS, b"b"]
+
+    async def slowly():
+        await asyncio.sleep(0 if len(pieces) == 2 else 0.02)
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
+
+    async def use():
+        incoming = Incoming(slowly, 1 << 30, 0.01)
+        return [(await incoming())["body"][:1] for _ in range(2)]
+
+    assert asyncio.run(use()) == [b"a", b"b"]
+
+
+def test_a_request_behind_a_long_one_is_waited_for(tmp_path):
+    """Its headers are not read meanwhile, so that they aren't late."""
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.5)
+        await app(scope, receive, send)
+
+    last = START + b"Connection: close\r\n\r\n"
+    told = exchange(tmp_path / "s", START + b"\r\n" + START + b"\r\n" + last[:30], last[30:], app=slow, protocol=SOON)
+    assert told.count(b"HTTP/1.1 200 OK") == 3
+
+
+def test_the_request_that_runs_hears_that_its_client_has_left(tmp_path):
+    """Also where the client had sent another one behind it."""
+    running, heard = asyncio.Event(), asyncio.Event()
+
+    async def waiting(scope, receive, send):
+        running.set()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while (await receive())["type"] != "http.disconnect":
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        heard.set()
+
+    exchange(tmp_path / "s", (START + b"\r\n") * 2, app=waiting, leaving=running.wait)
+    assert heard.is_set()

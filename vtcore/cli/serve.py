@@ -24,6 +24,7 @@ def add(commands: Any) -> None:
     """Define the command."""
     parser = commands.add_parser("serve", help="serve a model over HTTP", description=__doc__)
     options.model(parser)
+    seconds: dict[str, Any] = {"type": options.positive, "metavar": "SECONDS"}
     group = parser.add_argument_group("server")
     group.add_argument(config_file.OPTION, metavar="FILE", help="a YAML file of these options; the command line counts more")
     group.add_argument("--host", help="where to listen (default 127.0.0.1: this machine only)")
@@ -38,6 +39,10 @@ def add(commands: Any) -> None:
     group.add_argument("--enable-server-dev-mode", action="store_true", help="routes that change the engine, such as /reset_prefix_cache")
     group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info", help="(default info)")
     group.add_argument("--log-format", choices=["text", "json"], default="text", help="json: an object a line, and a line a request")
+    group.add_argument("--request-timeout", **seconds, default=60, help="in which a request must come: headers, then a body (default 60)")
+    group.add_argument(
+        "--engine-timeout", **seconds, default=300, help="an engine that gets no op done for so long is replaced (default 300)"
+    )
     group.add_argument("--otlp-traces-endpoint", metavar="URL", help="send a span a request there, by OTLP over HTTP")
     options.engine(parser)
     options.debug(parser)
@@ -76,7 +81,7 @@ def _run(args: argparse.Namespace, listening: Listening) -> int | None:
     more_files()
     with bar() as progress:
         model = resolve(args.model, progress)
-    process = EngineProcess(str(model), options.engine_arguments(args))
+    process = EngineProcess(str(model), options.engine_arguments(args), args.engine_timeout)
     try:
         _serve(process, model, args, listening)
     except NotStartedError as told:
@@ -114,5 +119,7 @@ def _serve(process: EngineProcess, model: Path, args: argparse.Namespace, listen
         "metrics_prefix": args.metrics_prefix,
         "log_format": args.log_format,
         "traces_endpoint": args.otlp_traces_endpoint,
+        "request_seconds": args.request_timeout,
     }
-    serve(process, model, config, Spoken(args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format), listening)
+    spoken = Spoken(args.ssl_keyfile, args.ssl_certfile, args.log_level, args.log_format, args.request_timeout)
+    serve(process, model, config, spoken, listening)

@@ -28,7 +28,7 @@ from vtcore.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from vtcore.server.tracing import Tracing
 
-RETRY_SECONDS = 5
+HEADERS = {408: {"Connection": "close"}, 503: {"Retry-After": "5"}}  # of errors by their status
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Refusal, "description": "What is wrong with the request"},
     503: {"model": Refusal, "description": "The queue is full, or the engine is being started; Retry-After tells when to come again"},
@@ -61,8 +61,7 @@ def application(
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     told = _told(error)
-    retry = {"Retry-After": str(RETRY_SECONDS)} if told.status == 503 else None
-    return JSONResponse(told.body(), told.status, retry)
+    return JSONResponse(told.body(), told.status, HEADERS.get(told.status))
 
 
 def _told(error: Exception) -> ApiError:

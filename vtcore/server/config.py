@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from vtcore.errors import ArgumentError
 
 BODY_LIMIT = 32 << 20  # bytes
+REQUEST_SECONDS = 60
 HOST = r"([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?"
 ORIGIN = re.compile(rf"\*|null|[a-z][a-z\d+.-]*://{HOST}")  # as browsers send it
 URL = re.compile(rf"https?://([^/\s@]+@)?{HOST}(/\S*)?")
@@ -26,6 +27,7 @@ class ServerConfig:
     log_format: str = "text"
     traces_endpoint: str | None = None  # a collector's URL
     body_limit: int = BODY_LIMIT
+    request_seconds: float = REQUEST_SECONDS  # in which a request must come
 
     def __post_init__(self) -> None:
         if not self.names or not all(self.names):

@@ -6,19 +6,19 @@ import hmac
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vtcore.api.errors import ApiError
 from vtcore.server.chat_page import PATHS
 from vtcore.server.config import ServerConfig
+from vtcore.server.incoming import Incoming, too_large
 
 OPEN = ("/health", "/ping", "/version", "/metrics", "/load", *PATHS)  # what may be asked without a key
 
 
 class Guard:
-    """An ASGI middleware. Bodies over the limit are refused by their declared length, and cut off where they lied."""
+    """An ASGI middleware. Bodies over the limit are refused by their declared length, and cut off where they lied, or are late."""
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self.app, self.config = app, config
@@ -35,14 +35,14 @@ class Guard:
         if (refused := self._refused(scope, headers)) is not None:
             await JSONResponse(refused.body(), refused.status)(scope, receive, named)
             return
-        await self.app(scope, _counted(receive, self.config.body_limit), named)
+        await self.app(scope, Incoming(receive, self.config.body_limit, self.config.request_seconds), named)
 
     def _refused(self, scope: Scope, headers: Headers) -> ApiError | None:
         if self.config.api_keys and scope["path"] not in OPEN and scope["method"] != "OPTIONS" and not self._has_key(headers):
             return ApiError(401, "no valid API key was sent; send it as Authorization: Bearer KEY")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.config.body_limit:
-            return _too_large(self.config.body_limit)
+            return too_large(self.config.body_limit)
         return None
 
     def _has_key(self, headers: Headers) -> bool:
@@ -52,10 +52,6 @@ class Guard:
         return kind.lower() == "bearer" and any(same)
 
 
-def _too_large(limit: int) -> ApiError:
-    return ApiError(413, f"the body has more than {limit} bytes")
-
-
 def _naming(send: Send, request_id: str) -> Send:
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -63,17 +59,3 @@ def _naming(send: Send, request_id: str) -> Send:
         await send(message)
 
     return named
-
-
-def _counted(receive: Receive, limit: int) -> Receive:
-    got = 0
-
-    async def counted() -> Message:
-        nonlocal got
-        message = await receive()
-        got += len(message.get("body", b""))
-        if got > limit:
-            raise HTTPException(413, _too_large(limit).message)  # what FastAPI lets through while it reads a body
-        return message
-
-    return counted

@@ -30,6 +30,7 @@ class Spoken:
     ssl_certfile: Path | None = None
     log_level: str = "info"
     log_format: str = "text"
+    request_seconds: float = 60
 
     def uvicorn(self) -> dict[str, Any]:
         """As options of uvicorn.Config."""
@@ -38,7 +39,7 @@ class Spoken:
 
         texts = {n: None if (path := getattr(self, n)) is None else str(path) for n in ("ssl_keyfile", "ssl_certfile")}
         drain = {"timeout_graceful_shutdown": DRAIN_SECONDS + LAST_WORDS, "server_header": False, "log_level": self.log_level}
-        return {**texts, **drain, "lifespan": "off", "http": Connection, **self._json()}
+        return {**texts, **drain, "lifespan": "off", "http": Connection.within(self.request_seconds), **self._json()}
 
     def _json(self) -> dict[str, Any]:
         if self.log_format != "json":

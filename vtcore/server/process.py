@@ -18,7 +18,7 @@ from vtcore.errors import VtcoreError
 if TYPE_CHECKING:
     import zmq.asyncio
 
-STOP_SECONDS = 5.0
+STOP_SECONDS, HANG_SECONDS = 5.0, 300
 MISUSED = 2  # the status of a process to which an option was wrong
 
 
@@ -31,9 +31,10 @@ class NotStartedError(VtcoreError):
 
 
 class EngineProcess:
-    """`start` begins loading at once; the server's own imports run meanwhile."""
+    """`start` begins loading at once; the server's own imports run meanwhile. One that hangs for so many seconds is to be killed."""
 
-    def __init__(self, model: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, options: Mapping[str, Any], hang_seconds: float = HANG_SECONDS) -> None:
+        self.hang_seconds = hang_seconds
         self._directory = tempfile.TemporaryDirectory(prefix="vtcore-")
         self.model, self.options = model, json.dumps(options)
         self._starts = 0
@@ -67,6 +68,10 @@ class EngineProcess:
         import asyncio
 
         return await asyncio.to_thread(self._process.wait)
+
+    def kill(self) -> None:
+        """End the present process, whatever it does."""
+        self._process.kill()
 
     def stop(self, patience: float = STOP_SECONDS) -> None:
         """Wait so many seconds for it to end by itself; then end it. A second time changes nothing."""

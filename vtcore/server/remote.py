@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from vtcore import errors
 from vtcore.errors import ArgumentError, EngineDeadError, VtcoreError
 from vtcore.sampling_params import SamplingParams
 from vtcore.server.process import EngineProcess, NotStartedError
+from vtcore.server.pulse import place, silence
 from vtcore.server.remote_stream import RemoteStream
 from vtcore.server.wire import (
     Abort,
@@ -35,6 +37,7 @@ from vtcore.server.wire import (
     unpack_from_engine,
 )
 
+LOGGER = logging.getLogger("uvicorn.error")  # where the server's other lines come from
 DEAD = "the engine's process ended; it is being started again"
 PATIENCE, CALMED = 5, 30.0  # deaths in a row before it is given up, and seconds of life after which a death is the first again
 
@@ -44,6 +47,7 @@ class RemoteEngine:
 
     def __init__(self, process: EngineProcess) -> None:
         self.process = process
+        self.heard = 0.0  # when it was last known to get on
         self.info: dict[str, Any] = {}
         self.streams: dict[str, RemoteStream] = {}
         self.restarts = 0
@@ -68,6 +72,11 @@ class RemoteEngine:
         await asyncio.shield(self._task)
 
     @property
+    def silence(self) -> float:
+        """Seconds for which the process wasn't heard to get on."""
+        return time.monotonic() - self.heard
+
+    @property
     def healthy(self) -> bool:
         """Whether there is a process that takes requests."""
         return self._ready.is_set()
@@ -90,12 +99,14 @@ class RemoteEngine:
         return stream
 
     async def call(self, name: str, seconds: float) -> Any:
-        """Ask the engine something. Raises EngineDeadError, or TimeoutError where it doesn't answer in time."""
+        """Ask the engine something. Raises EngineDeadError, also where it doesn't answer in time."""
         number = next(self._numbers)
         answer = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
             await self._say(Call(number, name))
             return await asyncio.wait_for(answer, seconds)
+        except TimeoutError:
+            raise EngineDeadError(f"the engine has not answered for {seconds:g} seconds") from None
         finally:
             del self._calls[number]
 
@@ -153,17 +164,32 @@ class RemoteEngine:
 
     async def _one_life(self) -> int:
         """Hear one process until it ends: its status."""
-        with self.process.context.socket(zmq.PAIR) as socket:
-            socket.linger = 0
-            socket.bind(self.process.endpoint)
+        with self._bound(self.process.endpoint) as socket, self._bound(place(self.process.endpoint)) as pulse:
             self._socket = socket
-            hearing = asyncio.create_task(self._hear(socket))
+            tasks = [asyncio.create_task(self._hear(socket)), asyncio.create_task(self._watch(pulse))]
             try:
                 return await self.process.ended()
             finally:
-                hearing.cancel()
-                await asyncio.gather(hearing, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
                 self._socket = None
+
+    def _bound(self, endpoint: str) -> zmq.asyncio.Socket:
+        socket = self.process.context.socket(zmq.PAIR)
+        socket.linger = 0
+        socket.bind(endpoint)
+        return socket
+
+    async def _watch(self, pulse: zmq.asyncio.Socket) -> None:
+        """Kill the process where it hangs: what follows is as after any death. Loading takes as long as it takes."""
+        await self._ready.wait()
+        await silence(pulse, self.process.hang_seconds, self._beat)
+        LOGGER.error("the engine has got nothing done for %g seconds: it is killed, and started again", self.process.hang_seconds)
+        self.process.kill()
+
+    def _beat(self) -> None:
+        self.heard = time.monotonic()
 
     async def _hear(self, socket: zmq.asyncio.Socket) -> None:
         while True:

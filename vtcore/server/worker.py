@@ -15,6 +15,7 @@ from vtcore.prompts import Parsed
 from vtcore.request import Submission
 from vtcore.sampling_params import SamplingParams
 from vtcore.server.answers import Answers
+from vtcore.server.pulse import Pulse
 from vtcore.server.wire import (
     Abort,
     Accepted,
@@ -42,17 +43,22 @@ class Worker:
         self.llm, self.engine, self.socket = llm, llm.engine, socket
         self.answers = Answers(llm)
         self.running: dict[str, Submission] = {}
-        self.closing = False
+        self.closing, self.turns = False, 0
 
     def run(self, server: int) -> None:
         """Until it is told to close, or the server's process is gone."""
         self.say(Ready(self.answers.info()))
         while not self.closing and os.getppid() == server:
+            self.turns += 1
             while not self.closing and self.socket.poll(IDLE_MS if self.engine.idle else 0):
                 self._obey(self.socket.recv())
             if not self.engine.idle and not self.closing:
                 self._step()
         self.engine.abort_all()
+
+    def progress(self) -> tuple[int, int]:
+        """What changes where the engine gets on, if only by an op, or by being idle. Any thread may ask."""
+        return self.turns, self.llm.calls
 
     def say(self, message: FromEngine) -> None:
         """Send a message."""
@@ -133,4 +139,6 @@ def work(llm: LLM, endpoint: str, server: int) -> None:
     with llm, zmq.Context() as context, context.socket(zmq.PAIR) as socket:
         socket.linger = 0
         socket.connect(endpoint)
-        Worker(llm, socket).run(server)
+        worker = Worker(llm, socket)
+        with Pulse(context, endpoint, worker.progress):
+            worker.run(server)
