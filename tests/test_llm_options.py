@@ -61,7 +61,7 @@ def test_without_a_tokenizer_ids_go_in_and_out(tmp_path):
         ({"providers": [b"portable"]}, ArgumentError, "providers is .*; it must be names"),
         ({"progress": None}, ArgumentError, "progress is None; it must be a function"),
         ({"max_num_seqs": 0}, ArgumentError, "max_num_seqs is 0"),
-        ({"max_num_seqs": 600}, ArgumentError, "at least max_num_seqs"),
+        ({"max_num_seqs": 2049}, ArgumentError, "at least max_num_seqs"),
         ({"strict": 1}, ArgumentError, "strict is 1"),
         ({"async_scheduling": True, "kv_offloading_size": 1}, ArgumentError, "async_scheduling has no effect with kv_offloading_size"),
         ({"async_scheduling": True, "kv_offloading_dir": "pages"}, ArgumentError, "async_scheduling has no effect with"),

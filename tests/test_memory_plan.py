@@ -1,5 +1,6 @@
 """The sum of what a model needs, and its refusal, before anything is allocated."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -159,10 +160,34 @@ def test_the_refusal_names_the_most_sequences_that_would_fit(over):
     with pytest.raises(OutOfMemoryError) as refused:
         plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5 - over)
     fits = 4 - -(-over // 80)
-    words = f"at this max_model_len, the largest max_num_seqs is {fits}" if fits else "nor is any max_num_seqs at this length"
+    words = f"at this max_model_len, the largest max_num_seqs is {fits}" if fits else "nor is any max_num_seqs or max_num_batched_tokens at"
     assert words in str(refused.value)
     if fits:
         plan_memory(NEEDS, SPECS, replace(CONFIG, max_num_seqs=fits), CACHE, FIXED + PAGE * 5 - over)
+
+
+@given(st.sampled_from([SPECS, WINDOWED]), st.integers(40, 2000), st.integers(1, 600), st.integers(4, 200), st.integers(1, 40))
+def test_what_a_refusal_says_would_fit_does_and_one_more_does_not(specs, room, length, step, each):
+    needs, config = replace(NEEDS, token_bytes=each), SchedulerConfig(4, step, length)
+    limit = 1500 + 4 * 4 * 5 * (1 + 64) + room * 128
+    try:
+        plan_memory(needs, specs, config, CACHE, limit)
+    except OutOfMemoryError as refused:
+        for name, value in re.findall(r"largest (\w+) (?:that fits )?is (\d+)", str(refused)):
+            assert plan_memory(needs, specs, replace(config, **{name: int(value)}), CACHE, limit).total <= limit
+            with pytest.raises(OutOfMemoryError):
+                plan_memory(needs, specs, replace(config, **{name: int(value) + 1}), CACHE, limit)
+
+
+def test_a_step_is_planned_for_no_more_tokens_than_all_sequences_have():
+    def workspace(specs, **limits):
+        return plan_memory(NEEDS, specs, replace(CONFIG, **limits), CACHE, "1GiB").workspace - 4 * 4 * 5 * (4 + 64)
+
+    assert workspace(SPECS) == workspace(SPECS, max_model_len=4) == 10 * 16
+    assert workspace(SPECS, max_model_len=3) == 10 * 12
+    encoder = SPECS | {(3, "kv"): Paged({"k": (2, 8), "v": (2, 8)}, of="encoder", longest=9)}
+    assert workspace(encoder, max_model_len=3) == 10 * 16  # it reads 9 more of each
+    assert workspace(encoder, max_model_len=3, max_num_batched_tokens=99) == 10 * 48
 
 
 def test_recorded_steps_get_a_sixteenth_of_a_limit_at_most():

@@ -57,9 +57,9 @@ class Options:
     threads: int | None = None
     strict: bool = False
     capture: bool = True
-    block_size: int = 32
-    max_num_seqs: int = 16
-    max_num_batched_tokens: int = 512
+    block_size: int = CacheConfig.block_size
+    max_num_seqs: int = SchedulerConfig.max_num_seqs
+    max_num_batched_tokens: int = SchedulerConfig.max_num_batched_tokens
     memory_limit: int | str | None = None
     enable_prefix_caching: bool = True
     prefix_caching_hash_algo: str = "sha256"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from vtcore import system_pages
 from vtcore.available import available_memory
 from vtcore.errors import ArgumentError, OutOfMemoryError
-from vtcore.kvcache.cache import Key, Spec, page_bytes, whole
+from vtcore.kvcache.cache import Key, Paged, Spec, page_bytes, whole
 from vtcore.kvcache.codes import uncoded
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.manager import rule_of
@@ -21,6 +22,7 @@ from vtcore.scheduler.config import SchedulerConfig
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 RESERVE = 0.1  # of what is available, left to Python, libraries and others where the caller names no limit
 CAPTURED = 16  # recorded steps get this part of a limit at most
+SIZES = ("max_model_len", "max_num_seqs", "max_num_batched_tokens")  # options that a refusal names values of
 LOGITS = 4  # arrays of the logits' size that a step of sampling holds at once
 
 
@@ -121,7 +123,7 @@ def plan_memory(
     most = memory_limit(limit)
     if most is not None and needs.largest and needs.weights + needs.repacked > most:
         needs = needs.layer_by_layer()
-    workspace = needs.token_bytes * config.max_num_batched_tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
+    workspace = _workspace(needs, specs, config)
     captured = 0 if not needs.captures else MOST_BYTES if most is None else min(MOST_BYTES, most // CAPTURED)
     fixed = needs.weights + needs.repacked + workspace + captured + offloaded
     page = page_bytes(specs, cache.block_size, needs.cache_dtype)
@@ -140,8 +142,15 @@ def plan_memory(
     parts = (needs.weights, needs.repacked, workspace, captured, kv)
     plan = MemoryPlan(*parts, numbers, cache, config, most, needs.cache_dtype, needs.streamed, offloaded, sequences, saved, shared)
     if most is not None and plan.total > most:
-        raise OutOfMemoryError(_refusal(plan, specs, needs, most - fixed - sum(page.values())))
+        raise OutOfMemoryError(_refusal(plan, specs, needs))
     return plan
+
+
+def _workspace(needs: Needs, specs: Mapping[Key, Spec], config: SchedulerConfig) -> int:
+    """Bytes of a step's results. All sequences together may have fewer tokens, and their encoders read fewer, than a step has room for."""
+    encoded = max((spec.longest for spec in specs.values() if isinstance(spec, Paged)), default=0)
+    tokens = min(config.max_num_batched_tokens, config.max_num_seqs * (config.max_model_len + encoded))
+    return needs.token_bytes * tokens + LOGITS * 4 * needs.vocab_size * config.max_logits_rows
 
 
 def _pages(
@@ -204,10 +213,12 @@ def gib(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count / (1 << 10):.1f} KiB"
 
 
-def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, room: int) -> str:
-    longest, widest = _longest(specs, plan, room), _widest(plan, needs)
+def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs) -> str:
+    sizes = dict(zip(SIZES, (_largest(plan, specs, needs, name) for name in SIZES), strict=True))
+    longest = sizes.pop("max_model_len")
+    others = ", ".join(f"the largest {name} is {n}" for name, n in sizes.items() if n)
     hint = f"The largest max_model_len that fits is {longest}" if longest else "No max_model_len is small enough"
-    hint += f"; at this max_model_len, the largest max_num_seqs is {widest}" if widest else "; nor is any max_num_seqs at this length"
+    hint += f"; at this max_model_len, {others}" if others else "; nor is any max_num_seqs or max_num_batched_tokens at this length"
     blocks = plan.cache.num_gpu_blocks_override
     what = f"for one sequence of {plan.config.max_model_len} tokens" if blocks is None else f"of num_gpu_blocks_override {blocks}"
     if blocks is not None:
@@ -221,17 +232,16 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, room: in
     )
 
 
-def _widest(plan: MemoryPlan, needs: Needs) -> int:
-    """The largest max_num_seqs, below the one that was asked for, with which a cache for one sequence fits; 0: none."""
-    over, row = plan.total - (plan.limit or 0), LOGITS * 4 * needs.vocab_size
-    return max(0, plan.config.max_num_seqs - -(-over // row)) if row else 0
+def _largest(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs, name: str) -> int:
+    """The largest value of one of SIZES, up to the one that was asked for, with which a cache for one sequence fits; 0: none."""
+    asked = {n: getattr(plan.config, n) for n in SIZES}
+    page, rest = page_bytes(specs, plan.cache.block_size, plan.cache_dtype), plan.total - plan.workspace - plan.kv_cache
 
+    def too_large(value: int) -> bool:
+        config = SchedulerConfig(**asked | {name: value})
+        kv = sum(page[g] * (1 + n) for g, n in sequence_pages(specs, config, plan.cache).items())
+        return rest + _workspace(needs, specs, config) + kv > (plan.limit or 0)
 
-def _longest(specs: Mapping[Key, Spec], plan: MemoryPlan, room: int) -> int:
-    """The largest max_model_len of which one sequence fits in `room` bytes; 0: none."""
-    page, low, high = page_bytes(specs, plan.cache.block_size, plan.cache_dtype), 0, plan.config.max_model_len
-    while low < high:
-        middle = (low + high + 1) // 2
-        each = {s.group: rule_of(s, plan.cache).most(middle, plan.config.max_num_batched_tokens) for s in specs.values()}
-        low, high = (middle, high) if sum(page[g] * n for g, n in each.items()) <= room else (low, middle - 1)
-    return low
+    values = range(plan.config.max_num_seqs if name == "max_num_batched_tokens" else 1, asked[name] + 1)
+    fit = bisect_left(values, True, key=too_large)
+    return values[fit - 1] if fit else 0

@@ -16,7 +16,7 @@ class SchedulerConfig:
     """vLLM's names. A prefill is a sequence within its prompt; a long one has more than long_prefill_token_threshold tokens to go."""
 
     max_num_seqs: int = 16  # sequences that run at once
-    max_num_batched_tokens: int = 512  # tokens of one forward
+    max_num_batched_tokens: int = 2048  # tokens of one forward
     max_model_len: int = 2048  # tokens of one sequence, prompt and output
     scheduling_policy: str = "fcfs"
     long_prefill_token_threshold: int = 0  # tokens of one prefill in one step, while others wait; 0: no limit of its own
