@@ -148,7 +148,7 @@ def kernel(
         group,
         resident,
     )
-    lint.check(made)
+    lint.declared(made)
     if KERNELS.setdefault(made.name, made) is not made:
         raise ProviderError(f"kernel {made.name} is declared twice")
     return made
