@@ -160,7 +160,11 @@ def test_the_refusal_names_the_most_sequences_that_would_fit(over):
     with pytest.raises(OutOfMemoryError) as refused:
         plan_memory(NEEDS, SPECS, CONFIG, CACHE, FIXED + PAGE * 5 - over)
     fits = 4 - -(-over // 80)
-    words = f"at this max_model_len, the largest max_num_seqs is {fits}" if fits else "nor is any max_num_seqs or max_num_batched_tokens at"
+    words = (
+        f"at this max_model_len, the largest max_num_seqs is {fits}"
+        if fits
+        else "at this max_model_len no max_num_seqs and no max_num_batched_tokens fits"
+    )
     assert words in str(refused.value)
     if fits:
         plan_memory(NEEDS, SPECS, replace(CONFIG, max_num_seqs=fits), CACHE, FIXED + PAGE * 5 - over)

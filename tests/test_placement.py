@@ -35,6 +35,24 @@ def test_a_forward_runs_and_copies_what_was_predicted(declined, capture, tmp_pat
     assert added(predicted) == added(ran)
 
 
+@pytest.mark.parametrize("chain", ["portable", "opencl", "opencl,portable", "portable,opencl", "reference"])
+def test_what_a_provider_before_it_reads_is_not_planned_as_repacked(chain, tmp_path):
+    path = LLAMA.write_safetensors(tmp_path)
+    with LLM(path, providers=chain, max_model_len=128, max_num_batched_tokens=16) as llm:
+        plan = llm.memory_plan
+    assert plan.repacked == (plan.weights if chain.startswith("portable") else 0)
+
+
+@pytest.mark.parametrize(("lacks", "share"), [("linear", 0.5), ("rms_norm", 0.0)])
+def test_what_it_declines_is_planned_as_repacked_by_the_next(lacks, share, tmp_path, monkeypatch):
+    first, then = find("opencl"), find("portable")
+    del first.kernels[lacks]
+    monkeypatch.setattr("vtcore.assembly.find_providers", lambda options: [first, then])
+    with LLM(LLAMA.write_safetensors(tmp_path), max_model_len=128) as llm:
+        plan = llm.memory_plan
+    assert share * plan.weights < plan.repacked < plan.weights
+
+
 def counted(counts):
     """Runs, declines, copies and bytes so far."""
     declines = Counter({(d.op, d.reason): n for d, n in counts.declines.items()})

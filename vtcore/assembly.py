@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from vtcore.models.facts import Survey
 from vtcore.models.load import load_model
 from vtcore.numerics import check_fast
 from vtcore.offloading import Maker, make_below
+from vtcore.op import Op
 from vtcore.plans import Plans
 from vtcore.provider import Provider
 from vtcore.providers import ProviderOptions, chain
@@ -38,6 +41,7 @@ from vtcore.runner import Runner
 from vtcore.scheduler.config import SchedulerConfig
 from vtcore.scheduler.policies import POLICIES
 from vtcore.scheduler.scheduler import Scheduler
+from vtcore.tensor import Tensor
 from vtcore.text.load import end_ids
 from vtcore.text.tokenizer import Tokenizer
 from vtcore.wheels import Progress, silent
@@ -247,15 +251,27 @@ def scheduler_config(model: Decoder, options: Options) -> SchedulerConfig:
 
 
 def needs_of(model: Decoder, providers: Sequence[Provider], dtype: np.dtype[Any] | None, capture: bool = True) -> Needs:
-    """Bytes from headers and shapes. What a provider repacks is counted as large as the weights are."""
+    """Bytes from headers and shapes. What a provider repacks is counted as large as the weights that it gets are."""
     seen = survey_of(model)
     weights = sum(n if dtype is None else _values(f, n) * dtype.itemsize for f, n in seen.bytes_by_format.items())
-    repacks = any(p.repacks for p in providers)
+    repacked = math.ceil(weights * _repacked(seen, providers))
     captures = capture and dtype is None and any(p.records for p in providers)
     kept = "float16" if model.weights.numerics == "fast" else "float32"  # as llama.cpp keeps keys and values
     largest = -(-weights * seen.largest // max(1, seen.weight_bytes))
     gives_back = all(p.memory.gives_back for p in providers)
-    return Needs(weights, weights if repacks else 0, seen.token_bytes, vocab_size(model), captures, kept, largest, gives_back=gives_back)
+    return Needs(weights, repacked, seen.token_bytes, vocab_size(model), captures, kept, largest, gives_back=gives_back)
+
+
+def _repacked(seen: Survey, providers: Sequence[Provider]) -> Fraction:
+    """The part of the weights, by bytes, that a provider which repacks gets: not those that one before it takes as they are."""
+    nbytes = {weight.storage: weight.nbytes for _, weight in seen.seen}
+    got = {weight.storage: weight.nbytes for op, weight in seen.seen if _gets(op, weight, providers)}
+    return Fraction(sum(got.values()), max(1, sum(nbytes.values())))
+
+
+def _gets(op: Op, weight: Tensor, providers: Sequence[Provider]) -> bool:
+    first = next((p for p in providers if p.repacks or p.takes(op, weight)), None)
+    return first is not None and first.repacks
 
 
 def limit_of(providers: Sequence[Provider], limit: int | str | None) -> int | None:

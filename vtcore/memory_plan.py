@@ -218,7 +218,7 @@ def _refusal(plan: MemoryPlan, specs: Mapping[Key, Spec], needs: Needs) -> str:
     longest = sizes.pop("max_model_len")
     others = ", ".join(f"the largest {name} is {n}" for name, n in sizes.items() if n)
     hint = f"The largest max_model_len that fits is {longest}" if longest else "No max_model_len is small enough"
-    hint += f"; at this max_model_len, {others}" if others else "; nor is any max_num_seqs or max_num_batched_tokens at this length"
+    hint += f"; at this max_model_len, {others}" if others else "; at this max_model_len no max_num_seqs and no max_num_batched_tokens fits"
     blocks = plan.cache.num_gpu_blocks_override
     what = f"for one sequence of {plan.config.max_model_len} tokens" if blocks is None else f"of num_gpu_blocks_override {blocks}"
     if blocks is not None:

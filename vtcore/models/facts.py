@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vtcore.op import Op
+from vtcore.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Survey:
     missing, read: names of tensors. wrong: sentences about tensors whose shapes don't fit. bytes_by_format: of the weights in the form that
     the forward reads. largest: bytes of the layer with most of them, or of what belongs to no layer. token_bytes: of results that are
     alive at once, for each token of a step, logits apart. notes: what users should know of how the weights are read. whole: False if a
-    part was left early, so that `read` lacks what comes after."""
+    part was left early, so that `read` lacks what comes after. seen: each weight, of which only shape and dtype count, with an op that
+    reads it."""
 
     uses: tuple[Use, ...]
     missing: tuple[str, ...]
@@ -36,6 +38,7 @@ class Survey:
     token_bytes: int
     notes: tuple[str, ...]
     whole: bool
+    seen: tuple[tuple[Op, Tensor], ...]
 
     @property
     def weight_bytes(self) -> int:

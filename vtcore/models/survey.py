@@ -44,6 +44,7 @@ def survey(cls: type[Decoder], config: ModelConfig, weights: Standing, dialect: 
         token_bytes=-(-look.peak // TOKENS),
         notes=tuple(weights.notes),
         whole=not look.left,
+        seen=tuple(look.seen.values()),
     )
 
 
@@ -54,6 +55,8 @@ class _Look:
         self.weights = weights
         self.model = cls(config, self.weights, dialect, (self.hear,))
         self.held: dict[Storage, tuple[int | None, str, str]] = {}  # weights: layer, name, part
+        self.weight_of: dict[Storage, Tensor] = {}
+        self.seen: dict[tuple[Storage, str], tuple[Op, Tensor]] = {}
         self.sources: WeakKeyDictionary[Storage, tuple[str, ...]] = WeakKeyDictionary()  # results, the oldest first: what they came from
         self.last: tuple[str, ...] = ()  # the sources of the latest
         self.uses: dict[tuple[Any, ...], Use] = {}
@@ -70,7 +73,7 @@ class _Look:
         parts = [("weight", value.weight), ("bias", value.bias)] if isinstance(value, Param) else [("", t) for t in several(value)]
         for part, t in parts:
             if isinstance(t, Tensor):
-                self.held[t.storage] = (index, name, part)
+                self.held[t.storage], self.weight_of[t.storage] = (index, name, part), t
                 self.formats[str(t.dtype)] += t.nbytes
                 self.layers[index] += t.nbytes
         t = value.weight if isinstance(value, Param) else value
@@ -85,6 +88,7 @@ class _Look:
         """One op on the null provider."""
         tensors = [t for v in call.values() for t in several(v) if isinstance(t, Tensor)]
         self.uses |= {(*self.held[t.storage], op.name): Use(*self.held[t.storage], op) for t in tensors if t.storage in self.held}
+        self.seen |= {(t.storage, op.name): (op, self.weight_of[t.storage]) for t in tensors if t.storage in self.held}
         own = [self.weights.origin[t.storage] for t in tensors if t.storage in self.weights.origin]
         given = {t.storage for t in tensors}
         behind = [name for storage in reversed(list(self.sources)) if storage in given for name in self.sources[storage]]
