@@ -20,13 +20,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.patience import SECONDS
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 MISSING = f"pages are looked at in a browser: `apt-get install chromium`, or set CHROMIUM to the path of one; none of {NAMES} is on PATH"
 OPTIONS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
 )  # fmt: skip
-SECONDS = 60
 KEYS = {
     "Tab": 9,
     "Enter": 13,
@@ -100,11 +101,11 @@ class Browser:
         page = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Accessibility"):
             page.call(f"{domain}.enable")
+        page.call("Page.setLifecycleEventsEnabled", enabled=True)
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-        page.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
-        page.wait("Page.loadEventFired")
+        page.wait(page.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())["loaderId"])
         return page
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> Any:
@@ -138,9 +139,9 @@ class Page:
         """One command to this tab."""
         return self.browser.call(method, self.session, **parameters)
 
-    def wait(self, event: str) -> None:
-        """Until the tab has sent this event."""
-        while not self._events(event):
+    def wait(self, document: str) -> None:
+        """Until this document is loaded: the blank page in its place before it may still be loading, and says so too."""
+        while not any(e["name"] == "load" and e["loaderId"] == document for e in self._events("Page.lifecycleEvent")):
             self.browser.events.append(self.browser.receive())
 
     def _events(self, name: str) -> list[dict[str, Any]]:

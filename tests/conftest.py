@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.browser import Browser, chromium
 from tests.scripted import script
@@ -13,7 +13,7 @@ from vtcore import LLM
 from vtcore import llm as module
 from vtcore.catalogue import resolve
 
-settings.register_profile("vtcore", deadline=None, derandomize=True)
+settings.register_profile("vtcore", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("vtcore")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import threading
 
+from tests.patience import SECONDS
 from tests.scripted import script
 from tests.tiny import EOS, Bytes
 from vtcore import llm as module
@@ -29,7 +30,7 @@ def held(llm, monkeypatch, steps=10):
     free, step, taken = threading.Event(), llm.engine.step, itertools.count()
 
     def one():
-        assert next(taken) < steps or free.wait(20), "nobody let the engine go on"
+        assert next(taken) < steps or free.wait(SECONDS), "nobody let the engine go on"
         return step()
 
     monkeypatch.setattr(llm.engine, "step", one)
@@ -44,8 +45,8 @@ def run(llm, use):
         try:
             return await use(engine)
         finally:
-            await asyncio.wait_for(engine.close(), 10)
+            await asyncio.wait_for(engine.close(), SECONDS)
             assert (engine.num_unfinished, engine.healthy, llm.engine.idle) == (0, False, True)
             assert llm.engine.scheduler.kv.usage == 0
 
-    return asyncio.run(asyncio.wait_for(whole(), 30))
+    return asyncio.run(asyncio.wait_for(whole(), 2 * SECONDS))

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests.in_a_loop import GREEDY, LONG, held, run, saying_hello
+from tests.patience import SECONDS
 from vtcore.errors import ArgumentError, PromptError, VtcoreError
 
 
@@ -144,30 +145,10 @@ def test_what_comes_while_it_closes_is_refused(llm, monkeypatch):
 
     async def use(engine):
         await engine.submit("ab", LONG)
-        await asyncio.to_thread(reached.wait, 10)
+        await asyncio.to_thread(reached.wait, SECONDS)
         await asyncio.gather(engine.close(), *(late(engine) for _ in range(4)))
 
     run(llm, use)
-
-
-def test_closing_leaves_alone_what_others_ask_of_the_llm(llm):
-    stream = llm.stream("ab", LONG)
-    next(stream)
-    with pytest.raises(AssertionError):  # of `run`: the other request is still there
-        run(llm, lambda engine: engine.submit("ab", GREEDY))
-    assert len(list(stream)) == LONG.max_tokens - 1
-
-
-def test_who_waits_hears_what_another_thread_has_computed(llm, monkeypatch):
-    async def use(engine):
-        stream = await engine.submit("ab", GREEDY)
-        monkeypatch.setattr(engine, "_step", lambda: time.sleep(0.001))
-        while not engine.num_unfinished:
-            await asyncio.sleep(0.001)
-        assert llm.generate("ab", LONG)
-        return await stream.output()
-
-    assert run(llm, use).outputs[0].text == "hello"
 
 
 def set_once_closed(engine, free):
@@ -181,14 +162,39 @@ def set_once_closed(engine, free):
     threading.Thread(target=watch).start()
 
 
+def test_closing_leaves_alone_what_others_ask_of_the_llm(llm, monkeypatch):
+    free, stream = held(llm, monkeypatch), llm.stream("ab", LONG)
+    next(stream)
+
+    async def use(engine):
+        set_once_closed(engine, free)
+        await engine.submit("ab", GREEDY)
+
+    with pytest.raises(AssertionError):  # of `run`: the other request is still there
+        run(llm, use)
+    assert len(list(stream)) == LONG.max_tokens - 1
+
+
+def test_who_waits_hears_what_another_thread_has_computed(llm, monkeypatch):
+    async def use(engine):
+        monkeypatch.setattr(engine, "_step", lambda: time.sleep(0.001))  # its own thread computes nothing
+        stream = await engine.submit("ab", GREEDY)
+        while not engine.num_unfinished:
+            await asyncio.sleep(0.001)
+        assert llm.generate("ab", LONG)
+        return await stream.output()
+
+    assert run(llm, use).outputs[0].text == "hello"
+
+
 def test_closing_the_llm_ends_the_streams(llm, monkeypatch):
     free = held(llm, monkeypatch)
 
     async def use(engine):
         stream = await engine.submit("ab", LONG)
         await anext(stream)
-        set_once_closed(engine, free)
         await asyncio.to_thread(llm.close)
+        free.set()
         with pytest.raises(VtcoreError, match="closed before the request ended"):
             await stream.output()
         with pytest.raises(VtcoreError, match="closed"):

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.patience import SECONDS
 from vtcore import catalogue, wheels
 from vtcore.caches import cache_directory
 from vtcore.catalogue import CATALOGUE, Entry, fetched, resolve
@@ -233,7 +234,7 @@ print(len(count))
 """
     environment = {**os.environ, "PYTHONPATH": str(SRC)}
     both = [subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert sorted(p.communicate(timeout=60)[0].strip() for p in both) == ["0", "2"]
+    assert sorted(p.communicate(timeout=SECONDS)[0].strip() for p in both) == ["0", "2"]
 
 
 def test_directories_and_gguf_files_are_taken_as_they_are(tmp_path):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from tests.patience import SECONDS
 from tests.talking import GREEDY, SAYS
 from tests.tiny import EOS, Bytes
 from vtcore import llm as module
@@ -198,15 +198,18 @@ def test_a_fault_of_a_request_reaches_whoever_asked_for_it_and_nobody_else(talki
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_closing_while_another_thread_generates_is_that_ones_error(talking, asynchronous, monkeypatch):
-    llm, begun = talking(async_scheduling=asynchronous), threading.Event()
-    run = llm.engine.runner.run
-    monkeypatch.setattr(llm.engine.runner, "run", lambda step: (begun.set(), time.sleep(0.005), run(step))[2])
+    llm, (begun, closing, closed) = talking(async_scheduling=asynchronous), (threading.Event() for _ in range(3))
+    run, step = llm.engine.runner.run, llm.engine.step
+    monkeypatch.setattr(llm.engine.runner, "run", lambda planned: (begun.set(), closing.wait(SECONDS), run(planned))[2])
+    monkeypatch.setattr(llm.engine, "step", lambda: (step(), closed.wait(SECONDS))[0])  # one, and no more before it is closed
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(llm.generate, ["ab"] * 2, SamplingParams(temperature=0, max_tokens=60, ignore_eos=True))
-        assert begun.wait(10)
+        assert begun.wait(SECONDS)
+        closing.set()
         llm.close()
+        closed.set()
         with pytest.raises(VtcoreError, match="closed before the request ended"):
-            asked.result(10)
+            asked.result(SECONDS)
     with pytest.raises(VtcoreError, match="is closed"):
         llm.engine.submit([1], GREEDY)
 

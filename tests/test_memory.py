@@ -78,12 +78,16 @@ def test_a_view_that_outlives_its_storage_is_not_overwritten():
 
 
 def test_a_storage_that_nobody_looks_at_gives_its_buffer_back():
-    t = tensor.empty(HOST, (3000,))
-    t.numpy()[:] = 1
-    address, live = t.address, HOST.live
-    del t
-    assert HOST.live < live
-    assert tensor.empty(HOST, (3000,)).address == address
+    HOST.scratch = HOST.apart()  # a pool to which nobody else gives anything back meanwhile
+    try:
+        t = tensor.empty(HOST, (3000,))
+        t.numpy()[:] = 1
+        address, live = t.address, HOST.live
+        del t
+        assert HOST.live < live
+        assert tensor.empty(HOST, (3000,)).address == address
+    finally:
+        HOST.scratch = None
 
 
 def far_and_storage(rows=4):

@@ -10,6 +10,7 @@ import pytest
 from tests.conformance.gated import ONE_EACH, golden_of, name_of
 from tests.conformance.test_rules import assert_same_bits
 from tests.gguf_converter import Type, convert
+from tests.patience import SECONDS
 from vtcore import LLM, SamplingParams
 from vtcore.conformance.gate import load
 from vtcore.conformance.runner import Request, Runner
@@ -79,7 +80,7 @@ def checkpoint(path, layers):
 
 def child(path, cap=CAP, **options):
     return subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), str(cap), json.dumps(SMALL | options)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", CHILD, str(path), str(cap), json.dumps(SMALL | options)], capture_output=True, text=True, timeout=5 * SECONDS
     )
 
 

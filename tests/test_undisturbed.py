@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.patience import SECONDS
 from tests.tiny import EOS, Bytes, Script, drain, engine
 from vtcore.sampling_params import SamplingParams
 from vtcore.undisturbed import Undisturbed
@@ -89,7 +90,7 @@ def test_it_is_a_lock():
         thread = threading.Thread(target=other)
         thread.start()
         assert not entered.wait(0.02)
-    thread.join(10)
+    thread.join(SECONDS)
     assert entered.is_set()
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
+from tests.patience import SECONDS
 from vtcore import LLM
 from vtcore.api.chat import ChatRequest
 from vtcore.api.completion import CompletionRequest
@@ -38,7 +39,7 @@ def served(llm):
             finally:
                 await engine.close()
 
-        result = asyncio.run(asyncio.wait_for(whole(), 30))
+        result = asyncio.run(asyncio.wait_for(whole(), SECONDS))
         assert llm.engine.idle
         return result
 

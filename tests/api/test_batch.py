@@ -10,6 +10,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from tests.gate import Gate
+from tests.patience import SECONDS
 from vtcore.api import batch as run_batch_module
 from vtcore.api.batch import run_batch
 from vtcore.api.batch_output import BatchOutput
@@ -241,15 +243,19 @@ def test_a_limit_of_the_queue_would_lose_answers(model, tmp_path, capsys, limit)
 
 
 def test_killed_and_started_again_it_yields_each_answer_once(model, tmp_path):
-    count, two_by_two = 30, ("--max-num-seqs", "2", "--providers", "reference")
+    count, gate = 30, Gate(tmp_path / "gate", behind="reference")
     source, out = write(tmp_path / "in", [line(i, max_tokens=12) for i in range(count)]), tmp_path / "out"
-    command = [sys.executable, "-m", "vtcore", "run-batch", str(model), str(source), str(out), *two_by_two]
+    command = [sys.executable, "-m", "vtcore", "run-batch", str(model), str(source), str(out), "--max-num-seqs", "2", *gate.options]
+    gate.shut(lookups=150)  # of 360
     for answers in (1, 5):
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < answers):
+        end = time.monotonic() + SECONDS
+        while not out.exists() or out.read_bytes().count(b"\n") < answers:
+            assert (process.poll(), time.monotonic() < end) == (None, True)
             time.sleep(0.002)
         process.kill()
         process.wait()
         assert answers <= out.read_bytes().count(b"\n") < count
+    gate.open()
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     assert sorted(a["custom_id"] for a in read(out)) == sorted(f"q{i}" for i in range(count))

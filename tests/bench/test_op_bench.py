@@ -1,5 +1,7 @@
 """Timed kernels: what they do is counted, and one that cheats is caught and named."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -139,15 +141,25 @@ def test_every_op_can_be_timed_by_a_sample(monkeypatch):
         assert not bench(op, base, [reference], Effort(rounds=1, seconds=0, judging=0), lambda: ROOF).wrong, op.name
 
 
-def test_providers_are_compared_round_by_round():
-    op, portable = REGISTRY["rms_norm"], find("portable")
-    result = bench(op, shaped(op, {"T": 4, "H": 64}), [portable, find("reference")], SHORT, lambda: ROOF)
-    portable.close()
+def test_providers_are_compared_round_by_round(monkeypatch):
+    op, clock = REGISTRY["rms_norm"], [0.0]
+    monkeypatch.setattr("vtcore.bench.op_timing.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def taking(name, seconds):
+        made = Provider(name)
+
+        @made.kernel(op)
+        def run(**call):
+            clock[0] += seconds
+            return norm(**call)
+
+        return made
+
+    result = bench(op, shaped(op, {"T": 4, "H": 64}), [taking("quick", 1.0), taking("slow", 3.0)], SHORT, lambda: ROOF)
     (ratio,) = result.ratios
-    assert ratio.against == "reference"
-    assert 1 < ratio.least <= ratio.median <= ratio.most
-    assert "portable is" in "\n".join(show(result))
-    assert result.json()["speeds"][1]["provider"] == "reference"
+    assert (ratio.against, ratio.least, ratio.median, ratio.most) == ("slow", 3.0, 3.0, 3.0)
+    assert "quick is" in "\n".join(show(result))
+    assert result.json()["speeds"][1]["provider"] == "slow"
 
 
 def test_a_kernel_of_another_memory_is_timed_and_judged_there():
@@ -243,8 +255,8 @@ def test_wrong_sizes_are_refused_in_words(name, sizes, more, words):
 
 def test_the_roofline_is_measured_and_bounds():
     roof = roofline(threads=1, passes=1)
-    assert 1e8 < roof.bandwidth < 1e13
-    assert 1e8 < roof.flops < 1e13
+    assert 1e6 < roof.bandwidth < 1e13  # of any machine, also one that does something else in the middle
+    assert 1e6 < roof.flops < 1e13
     assert (ROOF.bound(10, 10), ROOF.bound(10, 1000)) == ("memory", "arithmetic")
     assert ROOF.seconds(10, 1000) == pytest.approx(1e-8)
     assert ROOF.better(Roofline(20e9, 50e9, 2)) == Roofline(20e9, 100e9, 2)

@@ -4,12 +4,13 @@ import sys
 
 import pytest
 
+from tests.patience import SECONDS
 from vtcore import cli
 from vtcore.errors import ArgumentError, GGUFError, ModelNotFoundError
 
 
 def vtcore(*arguments, **options):
-    return subprocess.run([sys.executable, "-m", "vtcore", *arguments], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([sys.executable, "-m", "vtcore", *arguments], capture_output=True, text=True, timeout=SECONDS, **options)
 
 
 def raising(wrong):
@@ -54,7 +55,7 @@ def test_a_wrong_option_is_refused_with_code_2(capsys):
 def test_nobody_reading_is_quiet():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "vtcore", "ops"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", "vtcore", "ops"], stdout=write, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -65,7 +66,7 @@ def test_nobody_reading_is_quiet():
 )
 def test_a_stream_that_is_closed_is_no_fault(arguments, closed, printed):
     line = f'"$0" -m vtcore "$@" {closed}'
-    done = subprocess.run(["sh", "-c", line, sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["sh", "-c", line, sys.executable, *arguments], capture_output=True, text=True, timeout=SECONDS)
     assert (done.returncode, done.stderr) == (2 if arguments == ["nothing"] else 0, "")
     assert done.stdout.startswith(printed)
     assert bool(done.stdout) == bool(printed)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.patience import SECONDS
 from vtcore.cli import main
 
 
@@ -30,6 +31,6 @@ def test_what_is_missing_is_named(chat_model, tmp_path, monkeypatch, capsys, opt
     ],
 )
 def test_the_status_is_that_of_every_command(chat_model, options, status, messages):
-    done = subprocess.run([sys.executable, "-m", "vtcore", "serve", chat_model, *options], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", "vtcore", "serve", chat_model, *options], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == status
     assert all(message in done.stderr for message in messages)

@@ -140,9 +140,8 @@ def test_the_filter_leaves_what_fits(browser, file):
 def test_a_link_of_the_map_opens_its_op(browser, file):
     shown = browser.open(file)
     shown.run("document.querySelector('.map a[href=\"#op-softmax\"]').click()")
-    shown.run("new Promise((done) => setTimeout(done, 100))")
+    shown.until("document.activeElement.parentElement.id == 'op-softmax'")
     assert shown.run("document.getElementById('op-softmax').open")
-    assert shown.run("document.activeElement.parentElement.id") == "op-softmax"
 
 
 def test_a_screen_reader_is_told_of_every_part(browser, file):

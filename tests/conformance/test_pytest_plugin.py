@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import SECONDS
+
 KERNELS = """
 import numpy as np
 from vtcore.conformance import kernel
@@ -28,7 +30,7 @@ def here(tmp_path):
 def run(here, *options):
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-p", "vtcore.pytest_plugin", "-p", "no:cacheprovider", *options]
-    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=SECONDS)
 
 
 def test_each_case_is_a_test_with_a_name(here):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import read
+from tests.patience import SECONDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "example-model"
@@ -23,11 +24,13 @@ def run(tmp_path_factory):
     for file in EXAMPLE.iterdir():
         if file.is_file():
             (sources / file.name).write_bytes(file.read_bytes())
-    subprocess.run([*INSTALL, "--target", str(folder / "site"), str(sources)], check=True, timeout=300)
+    subprocess.run([*INSTALL, "--target", str(folder / "site"), str(sources)], check=True, timeout=5 * SECONDS)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), str(ROOT)])}
 
     def python(*arguments):
-        done = subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=5 * SECONDS
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples import FENCE, Command, read
+from tests.patience import SECONDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -25,12 +26,11 @@ PAGES = (
     "docs/simt.md",
     "docs/write-a-kernel.md",
 )
-SECONDS = 300
 
 
 def run(command: Command, directory: Path) -> str:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
-    options = {"cwd": directory, "env": environment, "stdin": subprocess.DEVNULL, "timeout": SECONDS}
+    options = {"cwd": directory, "env": environment, "stdin": subprocess.DEVNULL, "timeout": 5 * SECONDS}
     done = subprocess.run(["bash", "-c", command.line], capture_output=True, text=True, **options)
     return done.stdout if done.returncode == 0 else f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
 
@@ -41,7 +41,7 @@ def test_what_the_page_shows_happens(name, tmp_path):
     for file, text in page.files.items():
         (tmp_path / file).write_text(text, encoding="utf-8")
     for snippet in page.snippets:
-        subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, check=True, timeout=SECONDS)
+        subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, check=True, timeout=5 * SECONDS)
     for command in page.commands:
         output = run(command, tmp_path)
         assert command.expected().match(output), f"$ {command.line}\n{output}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.patience import SECONDS
 from vtcore.oracle.followed import log_softmax
 
 Twist = Callable[[list[int], np.ndarray], np.ndarray]  # a prefix and its row of logits -> another row
@@ -241,7 +242,7 @@ def _handler(s: StandIn) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             generates = "okenize" not in self.path
             if s.wrong.hang and generates:
-                s.released.wait(20)
+                s.released.wait(SECONDS)
             elif s.wrong.raw is not None and generates:
                 self.send(s.wrong.raw, s.wrong.status)
             else:

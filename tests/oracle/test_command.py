@@ -98,7 +98,7 @@ def test_a_near_tie_passes_unless_it_must_not(golden, capsys, tmp_path, standin)
 
 def test_compare_with_a_server_and_with_a_recording(golden, capsys, standin):
     server = standin("vllm")
-    code, out, _ = compare(capsys, golden, "--engine", server.url, "--forcing", "continue", "--timeout", "20")
+    code, out, _ = compare(capsys, golden, "--engine", server.url, "--forcing", "continue", "--timeout", "180")
     assert (code, out.splitlines()[-1]) == (0, "2 EXACT: pass")
     assert "vllm url=http://127.0.0.1" in out
     assert compare(capsys, golden, "--engine", golden)[1].splitlines()[-1] == "2 EXACT: pass"

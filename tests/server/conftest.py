@@ -11,8 +11,7 @@ import pytest
 
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
-
-SECONDS = 60
+from tests.patience import SECONDS
 
 
 @pytest.fixture(scope="session")
@@ -57,15 +56,27 @@ class Server:
 
     def engine(self) -> int:
         """The process id of the engine."""
-        (pid,) = self.engines()
-        return pid
+        end = time.monotonic() + SECONDS
+        while len(pids := self.engines()) != 1:
+            assert time.monotonic() < end, f"the engines are {pids}: {self.said()}"
+            time.sleep(0.01)
+        return pids[0]
 
     def engines(self) -> list[int]:
         """The same; none where it has died, and the next one has not been started."""
-        with suppress(OSError):  # a thread or the whole process ends while it is looked at
-            tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-            return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-        return []
+        children: list[int] = []
+        with suppress(OSError):  # the process ends while it is looked at
+            for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+                with suppress(OSError):  # or a thread does
+                    children += map(int, (task / "children").read_text().split())
+        return children
+
+    def wait_for_load(self, requests: int) -> None:
+        """Until so many requests are open."""
+        end = time.monotonic() + SECONDS
+        while (load := self.client.get("/load").json()["server_load"]) != requests:
+            assert time.monotonic() < end, f"{load} requests are open, not {requests}"
+            time.sleep(0.005)
 
     def check_idle(self) -> None:
         """Fails where a request, or what it held, has not been let go."""

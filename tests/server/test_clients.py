@@ -8,6 +8,7 @@ import pytest
 from clients.call import Server, broken, load
 from clients.clients import ask
 
+from tests.gate import Gate
 from tests.server.conftest import serving
 
 MODEL, KEY = "smollm2-135m", "a-key"
@@ -24,8 +25,13 @@ def real(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tiny(model, tmp_path_factory):
-    with serving(model, tmp_path_factory.mktemp("s"), at_port=True) as server:
+def gate(tmp_path_factory):
+    return Gate(tmp_path_factory.mktemp("gate"))
+
+
+@pytest.fixture(scope="module")
+def tiny(model, gate, tmp_path_factory):
+    with serving(model, tmp_path_factory.mktemp("s"), *gate.options, at_port=True) as server:
         yield server
         server.wait()
         server.check_idle()
@@ -52,11 +58,21 @@ def test_a_client_that_waits_no_longer_frees_its_request(tiny):
     tiny.check_idle()
 
 
-def test_a_client_that_tries_again_meets_the_next_engine(tiny):
-    with openai.OpenAI(base_url=f"{tiny.address}/v1", api_key="-", max_retries=5) as client:
+def test_a_client_that_tries_again_meets_the_next_engine(tiny, gate):
+    refused = []
+
+    def let_in(answer):
+        if answer.status_code == 503:
+            refused.append(answer)
+            gate.let_in()
+
+    gate.keep_out()  # the next one is ready when the client has been refused, and not before
+    watched = openai.DefaultHttpxClient(event_hooks={"response": [let_in]})
+    with openai.OpenAI(base_url=f"{tiny.address}/v1", api_key="-", max_retries=50, http_client=watched) as client:
         os.kill(tiny.engine(), signal.SIGKILL)
         tiny.wait(503)
         assert client.completions.create(model="tiny", prompt="a", max_tokens=2).usage.completion_tokens <= 2
+    assert refused
 
 
 def test_a_stream_that_is_left_is_ended(tiny):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.checkpoints import random_llama
 from tests.cli.conftest import TEMPLATE, write_tokenizer
+from tests.gate import Gate
 from tests.server.conftest import serving
 
 ANSWERED = "document.querySelectorAll('.assistant .figures').length == {}"
@@ -18,12 +19,24 @@ KEY = "a-key"
 
 
 @pytest.fixture(scope="module")
-def page_server(tmp_path_factory):
+def the_gate(tmp_path_factory):
+    return Gate(tmp_path_factory.mktemp("gate"))
+
+
+@pytest.fixture
+def gate(the_gate):
+    """Of the server's engine; open again after a test."""
+    yield the_gate
+    the_gate.open()
+
+
+@pytest.fixture(scope="module")
+def page_server(tmp_path_factory, the_gate):
     """One whose answers can be long enough to be stopped."""
     directory = random_llama(tmp_path_factory.mktemp("page"), max_position_embeddings=16384)
     write_tokenizer(directory, TEMPLATE)
     (directory / "tokenizer_config.json").write_text(json.dumps({"chat_template": TEMPLATE}))  # no end: answers are as long as asked
-    with serving(directory, tmp_path_factory.mktemp("s"), at_port=True) as made:
+    with serving(directory, tmp_path_factory.mktemp("s"), *the_gate.options, at_port=True) as made:
         yield made
         made.check_idle()
 
@@ -70,20 +83,19 @@ def test_a_conversation_is_sent_whole_and_its_figures_are_told(shown):
     assert shown.run("document.getElementById('log').children.length") == 0
 
 
-def test_text_appears_while_it_comes_and_stops_when_told(shown, page_server):
+def test_text_appears_while_it_comes_and_stops_when_told(shown, page_server, gate):
     settings(shown, max_tokens=16000)
+    gate.shut(lookups=400)
     say(shown, "hi")
     shown.until(f"{TEXT}.length > 20")
     assert shown.run("document.querySelector('.assistant').getAttribute('aria-busy')") == "true"
     assert shown.run("document.getElementById('send').disabled")
     shown.run("document.getElementById('stop').click()")
     shown.until(ANSWERED.format(1))
+    gate.open()
     assert shown.run("document.querySelector('.figures').textContent").endswith("stopped")
     assert shown.run(FOCUS) == "prompt"
-    for _ in range(1000):
-        if page_server.client.get("/load").json() == {"server_load": 0}:
-            return
-    pytest.fail("the request is still open")
+    page_server.check_idle()
 
 
 def test_a_flood_of_tokens_leaves_the_page_usable(shown):
@@ -127,7 +139,7 @@ def test_probabilities_are_shown_by_mouse_and_by_keyboard(shown):
     assert shown.run("document.getElementById('tip').hidden")
 
 
-def test_a_keyboard_is_enough(browser, page_server):
+def test_a_keyboard_is_enough(browser, page_server, gate):
     page = browser.open(page_server.address)
     page.until("document.getElementById('state').textContent == 'ready'")
     seen = []
@@ -147,6 +159,7 @@ def test_a_keyboard_is_enough(browser, page_server):
     say(page, "hi")
     page.until(ANSWERED.format(1))
     settings(page, max_tokens=16000)
+    gate.shut(lookups=400)
     say(page, "long")
     page.until("document.querySelectorAll('.token').length > 30")
     page.key("Escape")
@@ -213,7 +226,8 @@ def test_a_screen_reader_hears_names(shown):
 
 
 def test_a_dead_engine_and_a_key(browser, page_server, model, tmp_path):
-    with serving(model, tmp_path, "--api-key", KEY, at_port=True) as server:
+    gate = Gate(tmp_path / "gate")
+    with serving(model, tmp_path, "--api-key", KEY, *gate.options, at_port=True) as server:
         page = browser.open(server.address)
         page.until("document.getElementById('state').textContent == 'needs an API key'")
         page.run("document.querySelector('[name=key]').focus()")
@@ -221,11 +235,16 @@ def test_a_dead_engine_and_a_key(browser, page_server, model, tmp_path):
         page.key("Tab")
         ready(page)
         settings(page, max_tokens=400)
-        os.kill(server.engine(), signal.SIGSTOP)
+        gate.shut()
+        gate.keep_out()
         say(page, "hi")
-        page.until("document.querySelector('.assistant.busy')")
+        server.wait_for_load(1)
+        assert page.run("document.querySelectorAll('.assistant.busy').length") == 1
         os.kill(server.engine(), signal.SIGKILL)
         page.until("document.querySelector('#log .error')")
+        page.until("document.getElementById('state').textContent == 'engine not ready'")
+        gate.open()
+        gate.let_in()
         assert "started again" in page.run("document.querySelector('#log .error').textContent")
         assert page.run("document.getElementById('prompt').value") == "hi"
         page.until("document.getElementById('state').textContent == 'ready'")

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.conftest import SECONDS, Server, serving
+from tests.gate import Gate
+from tests.patience import SECONDS
+from tests.server.conftest import Server, serving
 from vtcore.server.remote import PATIENCE
 
 LONG = {"prompt": "abc", "max_tokens": 480, "ignore_eos": True}
@@ -32,7 +34,9 @@ def test_keys_and_origins(model, tmp_path):
 
 
 def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
-    with serving(model, tmp_path) as server:
+    gate = Gate(tmp_path / "gate")
+    with serving(model, tmp_path, *gate.options) as server:
+        gate.shut(lookups=10)
         lines, started = [], threading.Event()
 
         def read():
@@ -43,22 +47,27 @@ def test_a_killed_engine_is_told_of_and_replaced(model, tmp_path):
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert started.wait(60)
+        assert started.wait(SECONDS)
+        gate.keep_out()
         os.kill(server.engine(), signal.SIGKILL)
+        gate.open()
         server.wait(503)
         refused = server.client.post("/v1/completions", json={"prompt": "a"})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
-        reader.join(60)
+        reader.join(SECONDS)
         told = [line for line in lines if line]
         assert told[-1] == "data: [DONE]"
         assert json.loads(told[-2].removeprefix("data: "))["error"]["code"] == 503
+        gate.let_in()
         server.wait(200)
         assert server.client.post("/v1/completions", json={"prompt": "a"}).status_code == 200
 
 
 def test_a_server_whose_engine_keeps_dying_ends_with_an_error(model, tmp_path):
     """Whoever looks after the process, such as systemd, is then asked to start it anew."""
-    with serving(model, tmp_path) as server:
+    gate = Gate(tmp_path / "gate")
+    with serving(model, tmp_path, *gate.options) as server:
+        gate.keep_out()  # none is seen to be ready, however late it is killed
         killed = set()
         end = time.monotonic() + SECONDS
         while server.process.poll() is None:
@@ -73,23 +82,30 @@ def test_a_server_whose_engine_keeps_dying_ends_with_an_error(model, tmp_path):
 
 
 def test_requests_that_meet_a_death_are_told_of_it(model, tmp_path):
-    with serving(model, tmp_path) as server, ThreadPoolExecutor(4) as pool:
+    gate = Gate(tmp_path / "gate")
+    with serving(model, tmp_path, *gate.options) as server, ThreadPoolExecutor(4) as pool:
+        gate.shut()
+        asked = [pool.submit(server.client.post, "/v1/completions", json={"prompt": "a"}) for _ in range(16)]
+        server.wait_for_load(4)
         os.kill(server.engine(), signal.SIGKILL)
-        answers = list(pool.map(lambda i: server.client.post("/v1/completions", json={"prompt": "a"}), range(16)))
+        gate.open()
+        answers = [a.result() for a in asked]
         assert {a.status_code for a in answers} <= {200, 503}, [a.text for a in answers]
-        assert answers[0].json()["error"]["code"] == 503
+        assert {a.json()["error"]["code"] for a in answers[:4]} == {503}
 
 
 def test_what_runs_at_the_end_is_finished(model, tmp_path):
-    server = Server(model, tmp_path)
+    gate = Gate(tmp_path / "gate")
+    server = Server(model, tmp_path, *gate.options)
     server.wait()
+    gate.shut(lookups=10)
     answers = []
     reader = threading.Thread(target=lambda: answers.append(server.client.post("/v1/completions", json=LONG)))
     reader.start()
-    while server.client.get("/load").json() == {"server_load": 0}:
-        time.sleep(0.001)
+    server.wait_for_load(1)
     server.process.terminate()
-    reader.join(60)
+    gate.open()
+    reader.join(SECONDS)
     assert answers[0].json()["usage"]["completion_tokens"] == 480
     assert server.stop() == 0
 
@@ -102,8 +118,7 @@ def test_however_it_ends_its_engine_ends_too(model, tmp_path, ready, how, monkey
     try:
         if ready:
             server.wait()
-        while not (engines := server.engines()):
-            time.sleep(0.001)
+        engines = [server.engine()]
         os.kill(server.process.pid, how)
         assert server.process.wait(SECONDS) == (0 if how == signal.SIGTERM else -how)
         end = time.monotonic() + SECONDS
@@ -141,7 +156,7 @@ def alive(pid):
 
 def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(model, tmp_path):
     server = Server(model, tmp_path, "--memory-limit", "1K")
-    assert server.process.wait(60) != 0
+    assert server.process.wait(SECONDS) != 0
     assert "vtcore: error: " in server.said()
     assert "Traceback" not in server.said()
     server.stop()
@@ -149,8 +164,13 @@ def test_a_model_that_cannot_be_loaded_ends_it_with_the_reason(model, tmp_path):
 
 def test_a_full_queue_says_when_to_come_again_and_development_routes_are_there_if_asked_for(model, tmp_path):
     options = ("--max-num-seqs", "1", "--max-num-queued-reqs", "1", "--enable-server-dev-mode", "--scheduling-policy", "priority")
-    with serving(model, tmp_path, *options) as server, ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda i: server.client.post("/v1/completions", json=LONG | {"priority": i}), range(6)))
+    gate = Gate(tmp_path / "gate")
+    with serving(model, tmp_path, *options, *gate.options) as server, ThreadPoolExecutor(6) as pool:
+        gate.shut()
+        asked = [pool.submit(server.client.post, "/v1/completions", json=LONG | {"priority": i}) for i in range(6)]
+        server.wait_for_load(6)
+        gate.open()
+        answers = [a.result() for a in asked]
         assert {a.status_code for a in answers} == {200, 503}
         refused = next(a for a in answers if a.status_code == 503)
         assert (refused.headers["retry-after"], refused.json()["error"]["type"]) == ("5", "ServiceUnavailableError")

@@ -43,10 +43,7 @@ def test_a_reader_that_leaves_frees_its_request(server):
     body = {"prompt": "abc", "max_tokens": 400, "ignore_eos": True, "stream": True}
     with server.client.stream("POST", TEXT, json=body) as answer:
         next(answer.iter_lines())
-    for _ in range(1000):
-        if server.client.get("/load").json() == {"server_load": 0}:
-            return
-    pytest.fail("the request is still open")
+    server.check_idle()
 
 
 @pytest.mark.parametrize(

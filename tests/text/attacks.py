@@ -128,13 +128,13 @@ ATTACKS = {
 
 
 def limit() -> None:
-    """2 GiB of addresses, 60 s of CPU time; where the system has such limits."""
+    """2 GiB of addresses, 240 s of CPU time; where the system has such limits."""
     try:
         import resource
     except ImportError:
         return
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+    resource.setrlimit(resource.RLIMIT_CPU, (240, 240))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import SECONDS
 from tests.text.attacks import ATTACKS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -15,7 +16,9 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture(scope="module")
 def answers() -> dict[str, str]:
     """What became of each template, in a process of its own with 2 GiB of memory."""
-    done = subprocess.run([sys.executable, "-m", "tests.text.attacks"], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.text.attacks"], cwd=ROOT, capture_output=True, text=True, timeout=5 * SECONDS, check=False
+    )
     rows = dict(json.loads(line) for line in done.stdout.splitlines())
     assert done.returncode == 0, f"died after {list(rows)[-1:]}: {done.stderr[-500:]}"
     return rows

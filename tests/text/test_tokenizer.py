@@ -59,13 +59,19 @@ def test_a_long_text_is_encoded_as_its_parts_are(chatty):
     assert chatty.encode(text) == [BOS, *chatty.encode(text[:100], add_special_tokens=False) * 100]
 
 
-def test_other_threads_go_on_while_a_long_text_is_encoded(plain):
-    encoding, turns = threading.Thread(target=plain.encode, args=("hello world " * 100_000,)), 0
+def turns_beside(encode, text):
+    """How often this thread has its turn while another one encodes."""
+    encoding, turns = threading.Thread(target=encode, args=(text,)), 0
     encoding.start()
     while encoding.is_alive():
         time.sleep(0.001)
         turns += 1
-    assert turns > 20  # where the library keeps the interpreter to itself there are about two
+    return turns
+
+
+def test_other_threads_go_on_while_a_long_text_is_encoded(plain):
+    """Where the library keeps the interpreter to itself there are about two turns, however long the text is."""
+    assert any(turns_beside(plain.encode, "hello world " * (100_000 << n)) > 20 for n in range(6))
 
 
 def test_bos_comes_exactly_once_on_every_way_in(chatty):

@@ -25,7 +25,7 @@ SECONDS = 60.0  # for one case, and for loading the provider: a compiler may run
 PATIENCE = 3  # cases of one op that may end a process; the op's others are not run any more
 FRAME = re.compile(r'File "([^"]+)", line (\d+) in (\w+)')
 LINES = 200  # of a child's error output that are looked at
-PAUSE = 0.3  # seconds for a child to write its last words
+LAST_WORDS, PAUSE = 5.0, 0.3  # seconds: at most so long a child's last words are waited for; after so long a silence no more come
 WHERE = getattr(signal, "SIGUSR1", None)  # asks the child where it is; there is none on Windows
 
 
@@ -46,6 +46,7 @@ class Child:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=LINES)
+        self._heard = 0  # lines in all
         self._listener = threading.Thread(target=self._listen, daemon=True)
         for thread in (threading.Thread(target=self._read, daemon=True), self._listener):
             thread.start()
@@ -74,7 +75,7 @@ class Child:
         """End it, if it hasn't ended by itself."""
         self.process.kill()
         self.process.wait()
-        self._listener.join(PAUSE)
+        self._listener.join(LAST_WORDS)
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -89,13 +90,20 @@ class Child:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self._said.append(line.decode(errors="replace").rstrip())
+            self._heard += 1
             print(self._said[-1], file=sys.stderr)
 
     def _ask_where(self) -> None:
         """Have the child's fault handler write what it is doing."""
-        if WHERE is not None:
-            self.process.send_signal(WHERE)
+        if WHERE is None:
+            return
+        asked, end = self._heard, time.monotonic() + LAST_WORDS
+        self.process.send_signal(WHERE)
+        while time.monotonic() < end:
+            before = self._heard
             time.sleep(PAUSE)
+            if asked < before == self._heard:
+                return
 
     def _where(self) -> str:
         """The innermost frame that the fault handler wrote, of the provider's own file if there is one; or the last line."""

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.patience import SECONDS
+
 CODE = """
 import os, sys, warnings
 import numpy as np
@@ -40,7 +42,7 @@ tell(lambda: used(provider))
 
 @pytest.mark.parametrize("name", ["opencl", "vulkan"])
 def test_a_device_of_the_parent_is_refused_and_the_parent_goes_on(name):
-    run = subprocess.run([sys.executable, "-c", CODE, name], env=os.environ, capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run([sys.executable, "-c", CODE, name], env=os.environ, capture_output=True, text=True, timeout=SECONDS, check=True)
     before, inherited, fresh, after = run.stdout.splitlines()
     refused = "was opened by the process that this one was forked from"
     assert (before, after) == ("16.0", "16.0")

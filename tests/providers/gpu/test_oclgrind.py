@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import SECONDS
+
 ROOT = Path(__file__).parents[3]
 WITHOUT_A_BARRIER = """
 from tests.providers.gpu import grind
@@ -18,7 +20,7 @@ def ground(tmp_path, *command):
     """What Oclgrind says of a Python program."""
     log, environment = tmp_path / "log", os.environ | {"VTCORE_OPENCL_DEVICE": "oclgrind"}
     line = ["oclgrind", "--data-races", "--log", log, sys.executable, *command]
-    subprocess.run(line, cwd=ROOT, env=environment, check=True, timeout=300)
+    subprocess.run(line, cwd=ROOT, env=environment, check=True, timeout=5 * SECONDS)
     return log.read_text()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.patience import SECONDS
 from vtcore.errors import ArgumentError, ProviderUnavailableError
 from vtcore.providers import find
 from vtcore.providers.gpu.device import Limits
@@ -29,7 +30,9 @@ SOFTWARE = physical.Physical(None, "llvmpipe", "software", (1, 3), "", LIMITS, 3
 def said(modules="{}", **environment) -> str:
     """What a process says that asks for Vulkan."""
     text = SAY.replace("{modules}", modules)
-    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ | environment, timeout=60, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=os.environ | environment, timeout=SECONDS, check=True
+    )
     return ran.stdout.strip()
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import SECONDS
+
 ROOT = Path(__file__).parents[3]
 SETTINGS = """
 khronos_validation.report_flags = error,warn,perf
@@ -21,7 +23,7 @@ def said(folder, *arguments, staging="0"):
     (folder / "vk_layer_settings.txt").write_text(SETTINGS)
     layer = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "VK_LAYER_SETTINGS_PATH": str(folder), "VTCORE_VULKAN_STAGING": staging}
     command = [sys.executable, "-m", "tests.providers.vulkan.validated", *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | layer, timeout=300, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | layer, timeout=5 * SECONDS, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()]
 
