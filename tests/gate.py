@@ -39,13 +39,14 @@ provider.kernel(embedding, declines=held)(lambda table, ids: None)
 
 
 class Gate:
-    """Open at first. `options` are those of the command whose engine it stands in."""
+    """Open at first. `providers` and `options` are those of the engine, or of the command, that it stands in."""
 
     def __init__(self, directory: Path, behind: str = "portable") -> None:
         directory.mkdir(exist_ok=True)
         self.directory, path = directory, directory / "gate.py"
         path.write_text(PROVIDER)
-        self.options = ("--providers", f"{path},{behind}", "--no-capture")  # a recorded step would ask nobody
+        self.providers = f"{path},{behind}"
+        self.options = ("--providers", self.providers, "--no-capture")  # a recorded step would ask nobody
 
     def shut(self, lookups: int = 0) -> None:
         """From now on the engine looks up so many embeddings more: two a step."""

@@ -9,7 +9,8 @@ import zmq
 import zmq.asyncio
 from starlette.testclient import TestClient
 
-from tests.server.conftest import SECONDS
+from tests.gate import Gate
+from tests.patience import SECONDS
 from tests.server.stand_ins import Engine
 from vtcore.errors import EngineDeadError
 from vtcore.formats.checkpoint import open_checkpoint
@@ -56,8 +57,8 @@ def test_silence_is_what_nothing_breaks():
     assert len(beats) == 3
 
 
-def test_an_engine_that_hangs_is_replaced(model, caplog, monkeypatch):
-    hangs = asyncio.Event()
+def test_an_engine_that_hangs_is_replaced(model, tmp_path, caplog, monkeypatch):
+    hangs, gate = asyncio.Event(), Gate(tmp_path / "gate")
 
     async def heard_nothing(*_):
         await hangs.wait()
@@ -66,13 +67,15 @@ def test_an_engine_that_hangs_is_replaced(model, caplog, monkeypatch):
     monkeypatch.setattr(remote, "silence", heard_nothing)
 
     async def use():
-        engine = RemoteEngine(EngineProcess(str(model), {}, 7))
+        engine = RemoteEngine(EngineProcess(str(model), {"providers": gate.providers, "capture": False}, 7))
         try:
             await engine.start()
+            gate.shut(lookups=10)
             stream, before = await engine.submit([97], LONG, request_id="a"), engine.process.pid
             os.kill(before, signal.SIGSTOP)
             asked = asyncio.create_task(engine.call("ping", SECONDS))
             hangs.set()
+            gate.open()
             with pytest.raises(EngineDeadError, match="it is being started again"):
                 async for _ in stream:
                     pass
