@@ -28,7 +28,8 @@ def lines() -> Iterator[str]:
         "",
     )
     yield from (
-        "Names and meanings are OpenAI's and vLLM's. null: what the model's generation_config.json says, or their default.",
+        "Names and meanings are OpenAI's and vLLM's. null: what the model's generation_config.json says, or their default. `max_tokens`,",
+        "`max_completion_tokens` and `max_output_tokens` are the same limit, and each holds on all routes.",
         "",
     )
     yield from ("## All routes that generate", "", *_table(Sampling, ()))

@@ -48,6 +48,11 @@ def test_echo_with_no_tokens_scores_the_prompt(ask):
     assert (scores["text_offset"], scores["top_logprobs"][0]) == ([0, 1, 2], None)
 
 
+def test_echo_repeats_what_was_read(ask):
+    (choice,) = ask("complete", prompt="abcdef", echo=True, logprobs=0, max_tokens=0, truncate_prompt_tokens=2)["choices"]
+    assert (choice["text"], choice["logprobs"]["tokens"]) == ("ef", ["e", "f"])
+
+
 def test_echo_streams_the_prompt_first(ask):
     frames = ask("complete", prompt="abc", echo=True, max_tokens=3, stream=True)
     assert frames[0]["choices"][0]["text"] == "abc"

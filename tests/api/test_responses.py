@@ -38,6 +38,11 @@ def test_calls_of_tools_and_their_results_are_turns(ask):
     assert ask("respond", input=items, max_output_tokens=1)["usage"]["input_tokens"] == len("[user]hi[assistant][tool]x[assistant]")
 
 
+def test_what_asks_for_nothing_is_accepted(ask):
+    told = ask("respond", input="hi", max_output_tokens=1, text={"format": None}, chat_template_kwargs={"x": 1}, stream=None)
+    assert told["status"] == "incomplete"
+
+
 @pytest.mark.parametrize(
     ("param", "extra"),
     [
@@ -46,6 +51,10 @@ def test_calls_of_tools_and_their_results_are_turns(ask):
         ("text", {"text": {"format": {"type": "json_object"}}}),
         ("truncation", {"truncation": "auto"}),
         ("n", {"n": 2}),
+        ("prompt_logprobs", {"prompt_logprobs": 0}),
+        ("return_token_ids", {"return_token_ids": True}),
+        ("previous_input_messages", {"previous_input_messages": HI}),
+        ("n_predict", {"n_predict": 5}),
         ("input", {"input": [{"type": "item_reference", "id": "1"}]}),
         ("tools", {"tools": [{"type": "function", "name": "f"}]}),
     ],

@@ -77,6 +77,20 @@ def test_what_fits_is_answered_one_after_the_other(tmp_path):
     assert told.count(b"HTTP/1.1 200 OK") == 3
 
 
+@pytest.mark.parametrize("what", [b"h2c", b"TLS/1.3"])
+def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(tmp_path, what):
+    """As Java's client is, which asks for HTTP/2 in the same breath. The body is a part of the request all the same."""
+
+    async def echo(scope, receive, send):
+        body = (await receive())["body"]
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    head = b"Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: " + what + b"\r\nHTTP2-Settings: AAMA\r\nContent-Length: 15\r\n\r\n"
+    body = b"\r\nUpgrade: h2c\r\n"[:15]
+    assert exchange(tmp_path / "s", POST + head + body, app=echo).endswith(b"\r\n\r\n" + body)
+
+
 @pytest.mark.parametrize("pieces", [[START + b"X: ", b"a" * (8 * HEADER_BYTES)], [START, *[b"X: a\r\n"] * HEADER_BYTES]])
 def test_headers_that_are_too_long_are_refused(tmp_path, pieces):
     with suppress(BrokenPipeError, ConnectionResetError):  # where the rest was on its way when the connection was closed

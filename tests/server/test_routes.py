@@ -1,5 +1,6 @@
 """The routes, asked over a socket: what clients send, and what they get back."""
 
+import gzip
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -75,6 +76,28 @@ def test_bodies_that_are_no_requests(server, raw):
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, 400), answer.text
 
 
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b'{"a": 1', "the body is no JSON: Expecting ',' delimiter at character 7"),
+        (b"5", "the body must be a JSON object, sent with Content-Type: application/json"),
+        (b"", "the body must be a JSON object, sent with Content-Type: application/json"),
+        (b'{"a": "\xff"}', "the body can't be read: it must be JSON in UTF-8"),
+    ],
+)
+def test_bodies_that_are_no_requests_are_told_what_one_is(server, raw, said):
+    error = server.client.post(CHAT, content=raw, headers={"content-type": "application/json"}).json()["error"]
+    assert error["message"].startswith(said)
+    assert error["param"] is None
+
+
+def test_other_encodings_of_a_body_are_refused(server):
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    answer = server.client.post(TEXT, content=gzip.compress(b'{"prompt": "a"}'), headers=headers)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (415, "UnsupportedMediaTypeError")
+    assert server.client.post(TEXT, json={"prompt": "a"}, headers=headers | {"content-encoding": "identity"}).status_code == 200
+
+
 def test_errors_do_not_echo_what_was_sent(server):
     answer = server.client.post(CHAT, json={"messages": [{"role": 5, "content": "x" * 1000}] * 2000})
     assert answer.status_code == 400
@@ -96,7 +119,15 @@ def test_a_body_over_the_limit(server):
 def test_unknown_routes_models_and_methods(server, ask):
     assert ask("/v1/embeddings", {}, 404)["error"]["code"] == 404
     assert ask(TEXT, {"prompt": "a", "model": "gpt-4"}, 404)["error"]["param"] == "model"
-    assert server.client.get(TEXT).status_code == 405
+    wrong = server.client.get(TEXT)
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
+def test_head_is_get_without_a_body(server):
+    told = server.client.head("/v1/models")
+    assert (told.status_code, told.content) == (200, b"")
+    assert int(told.headers["content-length"]) == len(server.client.get("/v1/models").content)
+    assert server.client.head(TEXT).status_code == 405
 
 
 def test_models(server):
@@ -113,7 +144,16 @@ def test_tokens_and_back(ask):
     chat = ask("/tokenize", {"messages": HI})
     assert ask("/detokenize", {"tokens": chat["tokens"]}) == {"prompt": "[user]hi[assistant]"}
     assert ask("/tokenize", {}, 400)["error"]["message"] == "give either prompt or messages"
-    assert ask("/detokenize", {"tokens": [-1]}, 400)["error"]["code"] == 400
+    for wrong in (-1, 300, 1 << 63, "97", True, 1.5):
+        assert ask("/detokenize", {"tokens": [97, wrong]}, 400)["error"]["param"] == "tokens"
+
+
+def test_what_tokenize_cannot_honour_is_refused(ask):
+    for wrong in ({"chat_template": "x"}, {"chat_template_kwargs": {"tools": []}}):
+        assert ask("/tokenize", {"messages": HI} | wrong, 400)["error"]["param"] == next(iter(wrong))
+    both = {"messages": HI, "add_generation_prompt": True, "continue_final_message": True}
+    assert ask("/tokenize", both, 400)["error"]["param"] == "continue_final_message"
+    assert ask("/tokenize", {"messages": HI, "tools": [{"type": "function"}], "return_token_strs": None})["token_strs"] is None
 
 
 def test_request_ids_come_back(server):
@@ -131,8 +171,21 @@ def test_metrics_count_what_was_answered(server, ask):
     assert total() == before + 5
 
 
+def test_sequences_that_did_not_end_count_as_aborted(server):
+    def aborted():
+        lines = server.client.get("/metrics").text.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("vtcore:request_success_total") and '"abort"' in line)
+
+    before = aborted()
+    body = {"prompt": "abc", "max_tokens": 400, "ignore_eos": True, "stream": True, "n": 3, "temperature": 1}
+    with server.client.stream("POST", TEXT, json=body) as answer:
+        next(answer.iter_lines())
+    server.check_idle()
+    assert aborted() == before + 3
+
+
 def test_what_is_refused_late_leaves_nothing(server, ask):
-    ask(TEXT, {"prompt": [97, -5, 98], "truncate_prompt_tokens": 1, "echo": True}, 400)
+    ask(TEXT, {"prompt": [97, -5, 98], "echo": True}, 400)
     assert server.held() == (0, 0, 0, 0)
 
 

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vtcore.api.body import one_of
 from vtcore.api.constraints import refuse_unserved
 from vtcore.api.errors import ApiError
 from vtcore.api.sampling import MOST_LOGPROBS, Sampling
 
 MOST_MESSAGES = 4096
+TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}  # a part's type, and where its text is
+NOT_FOR_TEMPLATES = ("messages", "tools", "clock", "self")  # what a template has from elsewhere
 Role = Literal["system", "user", "assistant", "tool", "developer", "function"]
 
 
@@ -21,17 +24,16 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     role: Role
-    content: str | list[dict[str, Any]] | None = None
+    content: Annotated[str | list[dict[str, Any]] | None, one_of("a text, a list of parts as {type, text}, or null")] = None
     name: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
 
     def plain(self) -> dict[str, Any]:
         """As a chat template reads it: the arguments of tool calls as data, parts of text only. ApiError 400 for other parts."""
-        for part in self.content if isinstance(self.content, list) else []:
-            if part.get("type") not in ("text", "input_text", "output_text") or not isinstance(part.get("text"), str):
-                raise ApiError(400, f"a content part of type {part.get('type')!r:.40} can't be read: this engine reads text", "messages")
         told = self.model_dump(exclude_none=True)
+        if isinstance(self.content, list):
+            told["content"] = [_text(part) for part in self.content]
         if self.tool_calls:
             told["tool_calls"] = [_with_arguments(call) for call in self.tool_calls]
         return told
@@ -46,7 +48,7 @@ class ChatRequest(Sampling):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
     tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
+    tool_choice: Annotated[str | dict[str, Any] | None, one_of("a word such as none, or an object")] = None
     add_generation_prompt: bool = True
     continue_final_message: bool = Field(False, description="go on with the last message instead of answering it")
     add_special_tokens: bool = Field(False, description="templates write their own")
@@ -92,10 +94,25 @@ class ChatRequest(Sampling):
         return [m.plain() for m in self.messages]
 
     def template_variables(self) -> dict[str, Any]:
-        """What a template is given besides messages and tools."""
+        """What a template is given besides messages and tools. ApiError 400 for what it has from other fields."""
+        told = self.chat_template_kwargs or {}
+        if taken := [name for name in NOT_FOR_TEMPLATES if name in told]:
+            raise ApiError(400, f"chat_template_kwargs holds {taken[0]}, which a template has from elsewhere", "chat_template_kwargs")
         generation = self.add_generation_prompt and not self.continue_final_message
         extra = {n: value for n in ("documents", "reasoning_effort") if (value := getattr(self, n)) is not None}
-        return {**extra, **(self.chat_template_kwargs or {}), "add_generation_prompt": generation}
+        if told.get("add_generation_prompt", generation) is not generation:
+            raise ApiError(400, "chat_template_kwargs holds add_generation_prompt, which is a field by itself", "chat_template_kwargs")
+        return {**extra, **told, "add_generation_prompt": generation}
+
+
+def _text(part: dict[str, Any]) -> dict[str, Any]:
+    """A part as templates know it. What else a text part bears, such as cache_control, they may read."""
+    kind = part.get("type")
+    if not isinstance(kind, str) or kind not in TEXTS:
+        raise ApiError(400, f"a content part of type {kind!r:.40} can't be read: this engine reads text", "messages")
+    if not isinstance(text := part.get(TEXTS[kind]), str):
+        raise ApiError(400, f"a content part of type {kind!r} has no {TEXTS[kind]}; it must be a string", "messages")
+    return {**part, "type": "text", "text": text}
 
 
 def _with_arguments(call: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt
 
+from vtcore.api.body import one_of
 from vtcore.api.constraints import refuse_unserved
 from vtcore.api.errors import ApiError
 from vtcore.api.sampling import MOST_LOGPROBS, Sampling
@@ -15,7 +16,10 @@ from vtcore.sampling_params import SamplingParams
 MAX_TOKENS, MOST_PROMPTS = 16, 1024
 
 TokenIds = list[StrictInt]
-Prompts = str | TokenIds | Annotated[list[str], Field(max_length=MOST_PROMPTS)] | Annotated[list[TokenIds], Field(max_length=MOST_PROMPTS)]
+Prompts = Annotated[
+    str | TokenIds | Annotated[list[str], Field(max_length=MOST_PROMPTS)] | Annotated[list[TokenIds], Field(max_length=MOST_PROMPTS)],
+    one_of(f"a text, token ids, or a list of at most {MOST_PROMPTS} of one of these"),
+]
 
 
 class CompletionRequest(Sampling):

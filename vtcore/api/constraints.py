@@ -38,6 +38,9 @@ UNSERVED: dict[str, tuple[str, tuple[Any, ...]]] = {  # name -> why, and the val
     "logits_processors": ("code from a request isn't run", ()),
     "vllm_xargs": ("there are no plugins that would read them", ()),
     "watermarking": ("it isn't implemented", ()),
+    "previous_input_messages": ("nothing is stored: send the conversation as input", ()),
+    "max_new_tokens": ("it is max_tokens here", ()),  # other engines' names of it
+    "n_predict": ("it is max_tokens here", (-1,)),
     "web_search_options": ("there is no web search", ()),
     "mm_processor_kwargs": ("this engine reads text", ()),
     "media_io_kwargs": ("this engine reads text", ()),

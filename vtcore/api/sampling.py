@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
+from vtcore.api.body import Body, one_of
 from vtcore.api.errors import ApiError
 from vtcore.sampling_params import BIASES, SamplingParams
 
-MOST_SEQUENCES, MOST_STOPS, MOST_IDS, MOST_LOGPROBS = 128, 64, 4096, 20
+LONGEST_TEXT = 1 << 22  # characters
+MOST_SEQUENCES, MOST_STOPS, MOST_IDS, MOST_LOGPROBS, LONGEST_STOP = 128, 64, 4096, 20, 4096
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")  # of new tokens: each route has its own name
 GENERATION_CONFIG = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # what a model's generation_config.json may set
 
-Texts = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=MOST_STOPS)]
+Stop = Annotated[str, Field(max_length=LONGEST_STOP)]
+Texts = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
 Ids = Annotated[list[int], Field(max_length=MOST_IDS)]
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Body):
     """What a stream tells besides the text."""
 
     include_usage: bool = False
     continuous_usage_stats: bool = False
 
 
-class Sampling(BaseModel):
+class Sampling(Body):
     """Fields that chat and text completions share. None: not given, so that the model's generation_config.json decides, then OpenAI's
     neutral values."""
 
-    model_config = ConfigDict(extra="allow", allow_inf_nan=False, str_max_length=1 << 22, protected_namespaces=())
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, str_max_length=LONGEST_TEXT, protected_namespaces=())
 
     model: str | None = Field(None, description="the served model's name; empty or absent: the one there is")
     stream: bool = False
@@ -42,7 +46,9 @@ class Sampling(BaseModel):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
-    stop: Annotated[str, Field(max_length=4096)] | Texts | None = None
+    stop: Annotated[
+        Stop | Texts | None, one_of(f"a text, or a list of at most {MOST_STOPS}, each of at most {LONGEST_STOP} characters")
+    ] = None
     stop_token_ids: Ids | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
@@ -59,6 +65,16 @@ class Sampling(BaseModel):
     return_token_ids: bool = Field(False, description="add token_ids to choices and prompt_token_ids to the answer")
     return_tokens_as_token_ids: bool = Field(False, description="name tokens in logprobs as token_id:N")
     user: str | None = Field(None, description="accepted, and of no effect")
+
+    @model_validator(mode="before")
+    @classmethod
+    def limited_by_any_name(cls, given: Any) -> Any:
+        """The limit of new tokens holds under the name of another route too, where the own one isn't given."""
+        own = [name for name in LIMITS if name in cls.model_fields]
+        if not own or not isinstance(given, dict) or any(given.get(name) is not None for name in own):
+            return given
+        told = [given[name] for name in LIMITS if given.get(name) is not None]
+        return {**given, own[0]: told[0]} if told else given
 
     def sampling_params(self, defaults: Mapping[str, Any], max_tokens: int | None, logprobs: int | None) -> SamplingParams:
         """The request's parameters; `defaults` are those of generation_config.json. Raises ArgumentError for values out of range."""

@@ -59,9 +59,13 @@ class Service:
     def _read(self, request: CompletionRequest) -> tuple[list[list[int]], list[str]]:
         """The prompts as ids, and as texts where they are repeated. Other requests go on meanwhile: a prompt can be long."""
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
-        prompts = [request.shortened(encode(p, request.add_special_tokens) if isinstance(p, str) else p) for p in request.prompts()]
-        repeated = request.prompts() if request.echo else []
-        return prompts, [p if isinstance(p, str) else decode(p) for p in repeated]
+        whole = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
+        prompts = [request.shortened(ids) for ids in whole]
+        if not request.echo:
+            return prompts, []
+        cut = [len(ids) < len(was) for ids, was in zip(prompts, whole, strict=True)]
+        given = zip(request.prompts(), prompts, cut, strict=True)
+        return prompts, [text if isinstance(text, str) and not shorter else decode(ids) for text, ids, shorter in given]
 
     async def respond(self, request: ResponsesRequest) -> ResponsesAnswer:
         """POST /v1/responses."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
@@ -28,7 +29,10 @@ from vtcore.text.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from vtcore.server.tracing import Tracing
 
-HEADERS = {408: {"Connection": "close"}, 503: {"Retry-After": "5"}}  # of errors by their status
+# Of errors by their status. After 500 uvicorn closes the connection, so that a client should know.
+HEADERS = {408: {"Connection": "close"}, 500: {"Connection": "close"}, 503: {"Retry-After": "5"}}
+NO_JSON = "the body can't be read: it must be JSON in UTF-8, nested at most some hundred deep, with numbers of at most some thousand digits"
+NO_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Refusal, "description": "What is wrong with the request"},
     503: {"model": Refusal, "description": "The queue is full, or the engine is being started; Retry-After tells when to come again"},
@@ -61,12 +65,23 @@ def application(
 
 async def _refuse(request: Request, error: Exception) -> JSONResponse:
     told = _told(error)
-    return JSONResponse(told.body(), told.status, HEADERS.get(told.status))
+    own = error.headers if isinstance(error, HTTPException) else None  # such as Allow
+    return JSONResponse(told.body(), told.status, {**HEADERS.get(told.status, {}), **(own or {})})
 
 
 def _told(error: Exception) -> ApiError:
-    if isinstance(error, HTTPException):
-        return ApiError(error.status_code, str(error.detail))
     if isinstance(error, RequestValidationError):
-        return invalid([{**fault, "loc": fault["loc"][1:]} for fault in error.errors()])  # without the word "body"
+        return _misread(error.errors())
+    if isinstance(error, HTTPException):  # one of 400 is FastAPI's, for what even its JSON parser raises something else at
+        return ApiError(error.status_code, NO_JSON if error.status_code == 400 else str(error.detail))
     return api_error(error)
+
+
+def _misread(faults: Sequence[Any]) -> ApiError:
+    """Of a body as a whole, or of its fields: without the word "body"."""
+    kind, place = faults[0]["type"], faults[0]["loc"]
+    if kind == "json_invalid":
+        return ApiError(400, f"the body is no JSON: {faults[0]['ctx']['error'].removesuffix(' at')} at character {place[-1]}")
+    if place == ("body",):
+        return ApiError(400, NO_OBJECT)
+    return invalid([{**fault, "loc": fault["loc"][1:]} for fault in faults])

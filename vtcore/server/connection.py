@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from vtcore.api.errors import ApiError
 from vtcore.server.config import REQUEST_SECONDS
 
 HEADER_BYTES = 64 << 10
+UPGRADE = re.compile(rb"(?i)\r\nupgrade:(?![ \t]*websocket)[^\r\n]*(?=\r\n)")
 TOO_LONG = f"the request's headers are over {HEADER_BYTES} bytes"
 
 
@@ -23,6 +25,7 @@ class Connection(HttpToolsProtocol):
     waiting: asyncio.TimerHandle | None = None  # for headers to end, or a body
     heading = False  # whether for headers
     unfinished = 0  # bytes of headers that haven't ended
+    in_body = False  # whether what comes next is one
     running: RequestResponseCycle | None = None  # the request that is being answered, or was last
 
     @classmethod
@@ -43,11 +46,13 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its body follows."""
         self._stop_waiting()
+        self.in_body = True
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """It has come whole."""
         self._stop_waiting()
+        self.in_body = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -59,7 +64,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Some of it has come."""
-        super().data_received(data)
+        super().data_received(data if self.in_body else _as_it_is(data))
         self.unfinished = self.unfinished + len(data) if self.heading else 0
         if self.unfinished > HEADER_BYTES and not self.transport.is_closing():
             self.send_400_response(TOO_LONG)
@@ -105,3 +110,9 @@ class Connection(HttpToolsProtocol):
             self._refuse(ApiError(408, f"the request's headers have not come in {self.seconds:g} seconds"))
         else:
             self.transport.close()
+
+
+def _as_it_is(data: bytes) -> bytes:
+    """Headers without the wish for another protocol, as h2c, which may be passed over: the parser takes the body for that protocol's."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return UPGRADE.sub(b"", head + end[:2]) + end[2:] + rest

@@ -35,11 +35,15 @@ class Guard:
         if (refused := self._refused(scope, headers)) is not None:
             await JSONResponse(refused.body(), refused.status)(scope, receive, named)
             return
+        if scope["method"] == "HEAD":  # what GET answers, of which uvicorn sends the headers
+            scope = {**scope, "method": "GET"}
         await self.app(scope, Incoming(receive, self.config.body_limit, self.config.request_seconds), named)
 
     def _refused(self, scope: Scope, headers: Headers) -> ApiError | None:
         if self.config.api_keys and scope["path"] not in OPEN and scope["method"] != "OPTIONS" and not self._has_key(headers):
             return ApiError(401, "no valid API key was sent; send it as Authorization: Bearer KEY")
+        if (coding := headers.get("content-encoding", "identity").lower()) not in ("", "identity"):
+            return ApiError(415, f"the body is sent with Content-Encoding {coding!r:.40}, which isn't read; send it as it is")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self.config.body_limit:
             return too_large(self.config.body_limit)

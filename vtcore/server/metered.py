@@ -45,7 +45,7 @@ class MeteredStream:
 
     def __init__(self, stream: RemoteStream, client: MeteredClient, arrived: float, params: SamplingParams) -> None:
         self.stream, self.client, self.metrics, self.arrived = stream, client, client.metrics, arrived
-        self.tokens, self.ended = 0, False
+        self.tokens, self.ended, self.left = 0, False, params.n  # sequences that have not ended
         self.fault: str | None = None  # what it failed by
         self.span = client.tracing.begin(stream.request_id, params) if client.tracing else None
         self.times: dict[int, float] = {}  # of a sequence's last token
@@ -71,7 +71,7 @@ class MeteredStream:
         return self.stream.num_cached_tokens
 
     def abort(self) -> None:
-        """End it; one that had not ended counts as aborted."""
+        """End it; its sequences that had not ended count as aborted."""
         self.stream.abort()
         self._end("abort")
 
@@ -102,6 +102,7 @@ class MeteredStream:
             self.tokens += len(delta.token_ids)
             self.metrics.generation_tokens.inc(len(delta.token_ids))
         if delta.finish_reason is not None:
+            self.left -= 1
             self.metrics.success.labels(self.metrics.model, delta.finish_reason).inc()
 
     def _done(self) -> None:
@@ -113,7 +114,7 @@ class MeteredStream:
 
     def _end(self, reason: str) -> None:
         if not self.ended:
-            self.metrics.success.labels(self.metrics.model, reason).inc()
+            self.metrics.success.labels(self.metrics.model, reason).inc(self.left)
             self._done()
 
     def _observe(self) -> None:

@@ -28,7 +28,7 @@ class Metrics:
         self.registry.register(self.engine)
         self.prompt_tokens = self._counter("prompt_tokens", "prompt tokens processed")
         self.generation_tokens = self._counter("generation_tokens", "tokens generated")
-        self.success = self._counter("request_success", "requests by how they ended", "finished_reason")
+        self.success = self._counter("request_success", "sequences of requests by how they ended", "finished_reason")
         self.rejections = self._counter("admission_rejections", "requests refused because too many wait", "reason")
         self.first_token = self._histogram("time_to_first_token_seconds", "from arrival to the first token", FIRST)
         self.between_tokens = self._histogram("inter_token_latency_seconds", "from one token to the next", BETWEEN)

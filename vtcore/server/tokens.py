@@ -8,18 +8,24 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import ConfigDict, Field, StrictInt
 from starlette.responses import Response
 
+from vtcore.api.body import Body
 from vtcore.api.chat import ChatRequest, Message
+from vtcore.api.constraints import refuse_unserved
 from vtcore.api.errors import ApiError
+from vtcore.api.sampling import LONGEST_TEXT
 from vtcore.api.service import Service
 
 router = APIRouter(tags=["tokens"])
+FOR_TEMPLATES = ("messages", "chat_template_kwargs", "tools", "add_generation_prompt", "continue_final_message")
 
 
-class TokenizeRequest(BaseModel):
+class TokenizeRequest(Body):
     """POST /tokenize: a text, or a conversation as the chat template writes it."""
+
+    model_config = ConfigDict(extra="allow", str_max_length=LONGEST_TEXT)
 
     model: str | None = None
     prompt: str | None = None
@@ -32,11 +38,11 @@ class TokenizeRequest(BaseModel):
     return_token_strs: bool = False
 
 
-class DetokenizeRequest(BaseModel):
+class DetokenizeRequest(Body):
     """POST /detokenize."""
 
     model: str | None = None
-    tokens: Annotated[list[int], Field(max_length=1 << 20)]
+    tokens: Annotated[list[StrictInt], Field(max_length=1 << 20)]
 
 
 @router.post("/tokenize")
@@ -44,6 +50,7 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Response:
     """{count, max_model_len, tokens, token_strs}."""
     service: Service = request.app.state.service
     service.known(body.model)
+    refuse_unserved(body.model_extra)
     told = await asyncio.to_thread(_tokenized, service, body, request.app.state.engine.info.get("max_model_len"))
     return Response(told, media_type="application/json")
 
@@ -53,6 +60,9 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, str
     """{prompt}: the text of token ids, special tokens too."""
     service: Service = request.app.state.service
     service.known(body.model)
+    most = request.app.state.engine.info.get("vocab_size")
+    if most is not None and (wrong := [i for i in body.tokens if not 0 <= i < most]):
+        raise ApiError(400, f"tokens holds {str(wrong[0])[:80]}; a token id is an integer from 0 to {most - 1}", "tokens")
     return {"prompt": await asyncio.to_thread(service.tokenizer.decode, body.tokens, False)}
 
 
@@ -68,7 +78,7 @@ def _ids(service: Service, body: TokenizeRequest) -> list[int]:
         raise ApiError(400, "give either prompt or messages", "prompt")
     if body.prompt is not None:
         return service.tokenizer.encode(body.prompt, body.add_special_tokens is not False)
-    asked = {n: getattr(body, n) for n in ("messages", "chat_template_kwargs", "tools", "continue_final_message")}
-    generation = body.add_generation_prompt and not body.continue_final_message
-    request = ChatRequest(**asked, add_generation_prompt=generation, tool_choice="none")
+    asked = body.model_dump(include=set(FOR_TEMPLATES), exclude_unset=True)
+    request = ChatRequest.model_validate({**asked, "tool_choice": "none"})
+    request.check()
     return service.tokenizer.encode(service.rendered(request)[0], bool(body.add_special_tokens))
