@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kvcache.offload.test_offload import FULL, PROMPTS, STATE, WINDOW, A, B, World, host
+from vtcore.kvcache.cache import Paged, State
 from vtcore.kvcache.events.log import EventLog
 from vtcore.kvcache.identity import Identity, Media
 
@@ -67,7 +70,7 @@ def test_what_is_taken_for_others_is_told_and_a_reset_as_well():
 
 
 def test_groups_are_told_apart():
-    w = world([FULL, WINDOW, STATE])
+    w = world([replace(FULL, heads=True), replace(WINDOW, heads=True), STATE])
     w.run([*A[:9], 1])
     events = w.kv.below.events.take()
     assert [(e["group_idx"], e["kv_cache_spec_kind"]) for e in events] == [(0, "full_attention"), (1, "sliding_window"), (2, "mamba")]
@@ -108,8 +111,37 @@ def test_what_else_a_key_depends_on_is_told_by_block():
     w.kv.settle(name, 0, 12)
     [stored] = w.kv.below.events.take()
     assert stored["lora_name"] == "adapter"
-    lora = ("lora", "adapter")
-    assert stored["extra_keys"] == [[lora, ("cache_salt", "salt")], [lora, ("mm", "d1", 1)], [lora]]
+    assert stored["extra_keys"] == [["adapter", "salt"], ["adapter", ("d1", 1)], ["adapter"]]
+
+
+def test_a_prompt_s_length_on_which_angles_depend_is_told_by_its_name():
+    w = world([FULL])
+    c = chain(w, A, Identity(rope=12))
+    w.kv.admit("a", c, 11, 12, 64)
+    w.kv.allocate_slots("a", 0, 12)
+    w.kv.settle("a", 0, 12)
+    [stored] = w.kv.below.events.take()
+    assert stored["extra_keys"] == [[("rope", 12)], None, None]
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        (Paged({"k": (2, 4)}, heads=True), "full_attention"),
+        (Paged({"k": (2, 4)}, heads=True, window=6), "sliding_window"),
+        (Paged({"k": (2, 4)}, heads=True, chunk=8), "chunked_local_attention"),
+        (Paged({"latent": (4,)}), "mla_attention"),
+        (Paged({"latent": (4,)}, window=6), "sliding_window_mla"),
+        (Paged({"k": (2, 4)}, of="encoder", heads=True, longest=9), "cross_attention"),
+        (State({"s": (4,)}), "mamba"),
+    ],
+)
+def test_what_a_group_keeps_has_vllm_s_name(spec, kind):
+    log = EventLog({"one": spec, "other": State({"s": (4,)})}, 4)
+    log.saved("one", [b"key"])
+    [stored] = log.take()
+    assert stored["kv_cache_spec_kind"] == kind
+    assert stored.get("kv_cache_spec_sliding_window", 0) == getattr(spec, "window", 0)
 
 
 def test_whole_hashes_where_they_are_asked_for(monkeypatch):

@@ -88,7 +88,7 @@ class EventLog:
         event["lora_name"] = chain.identity.lora
         extras = [chain.identity.extras(length - self.unit, length) for length in run]
         if any(extras):
-            event["extra_keys"] = [None if e is None else list(e) for e in extras]
+            event["extra_keys"] = [None if e is None else [_told(part) for part in e] for e in extras]
         self._told[group].update(keys)
         self._events.append(event)
 
@@ -116,8 +116,25 @@ class EventLog:
 
 
 def _about(index: int, spec: Spec) -> Event:
+    about = {"group_idx": index, "kv_cache_spec_kind": _kind(spec)}
+    return about | {"kv_cache_spec_sliding_window": spec.window} if isinstance(spec, Paged) and spec.window else about
+
+
+def _kind(spec: Spec) -> str:
+    """What a group keeps, by vLLM's names."""
     if not isinstance(spec, Paged):
-        return {"group_idx": index, "kv_cache_spec_kind": "mamba"}
+        return "mamba"
+    if spec.of == "encoder":
+        return "cross_attention"
     if spec.window:
-        return {"group_idx": index, "kv_cache_spec_kind": "sliding_window", "kv_cache_spec_sliding_window": spec.window}
-    return {"group_idx": index, "kv_cache_spec_kind": "chunked_local_attention" if spec.chunk else "full_attention"}
+        return "sliding_window" if spec.heads else "sliding_window_mla"
+    if spec.chunk:
+        return "chunked_local_attention"
+    return "full_attention" if spec.heads else "mla_attention"
+
+
+def _told(part: tuple[Any, ...]) -> Any:
+    """What a key depends on besides tokens, as consumers take it: an adapter's name and a salt as they are, media as (digest, offset).
+    What vLLM doesn't have keeps its own name before it."""
+    kind, *values = part
+    return {"lora": values[0], "cache_salt": values[0], "mm": tuple(values)}.get(kind, part)
