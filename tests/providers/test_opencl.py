@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -16,7 +17,7 @@ from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderError, Provid
 from vtcore.ops import add, embedding, mul, rms_norm
 from vtcore.providers import ProviderOptions, find
 from vtcore.providers.kernels.targets import opencl as target
-from vtcore.providers.opencl import CHOICE, devices, make
+from vtcore.providers.opencl import CHOICE, choose, devices, make
 from vtcore.tensor import of
 
 FINDS = """
@@ -45,7 +46,7 @@ def elsewhere(code, **variables):
 
 def test_without_a_driver_it_is_declined_in_words(tmp_path):
     said, _ = elsewhere(FINDS, OCL_ICD_VENDORS=str(tmp_path), OPENCL_VENDOR_PATH=str(tmp_path))
-    assert "no driver is installed" in said or "show no device" in said
+    assert "no driver works here" in said or "show no device" in said
 
 
 def test_a_driver_that_is_rubbish_is_declined_in_words(tmp_path):
@@ -155,6 +156,42 @@ def test_one_broken_driver_does_not_hide_the_others(monkeypatch):
     monkeypatch.setattr(cl, "get_platforms", lambda: [Broken()])
     with pytest.raises(ProviderUnavailableError, match="the drivers show no device; Broken: "):
         devices()
+
+
+class Described:
+    """A device as a driver describes it."""
+
+    platform = SimpleNamespace(name="Old Platform")
+
+    def __init__(self, name, version="OpenCL 3.0 x", available=True, compiler=True):
+        self.name, self.version, self.available, self.compiler_available = name, version, available, compiler
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (Described("Elder", "OpenCL 1.1 CUDA"), "Elder has OpenCL 1.1 CUDA; from OpenCL 1.2 on is supported"),
+        (Described("Nobody", ""), "Nobody has no version; from OpenCL 1.2"),
+        (Described("Away", available=False), "Away is not available, its driver says"),
+        (Described("Mute", compiler=False), "Mute has a driver without a compiler"),
+    ],
+)
+def test_a_device_that_can_run_no_kernel_is_declined_and_another_taken(device, words):
+    with pytest.raises(ProviderUnavailableError, match=f"^opencl: {words}"):
+        choose([device], "")
+    able = Described("Able", "OpenCL 1.2 y")
+    assert choose([device, able], "old platform") is able
+    with pytest.raises(ProviderUnavailableError, match=words):
+        choose([device, able], device.name)
+
+
+def test_a_device_that_its_driver_refuses_is_declined_in_words(monkeypatch):
+    def refuse(devices):
+        raise cl.LogicError("clCreateContext", cl.status_code.DEVICE_NOT_AVAILABLE)
+
+    monkeypatch.setattr(cl, "Context", refuse)
+    with pytest.raises(ProviderUnavailableError, match=r"opencl: .* can't be opened: "):
+        find("opencl")
 
 
 def test_a_copy_that_the_driver_refuses_is_told_in_words(provider):

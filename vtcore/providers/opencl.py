@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ except ImportError as error:
 
 TYPES = {"u32": np.uint32, "i32": np.int32, "f32": np.float32}
 CHOICE = "VTCORE_OPENCL_DEVICE"  # a part of a device's or a platform's name
+OLDEST = (1, 2)  # filling buffers, and correctly rounded quotients
 WAITS = 1 << 20  # bytes of an upload that the host waits for
 LOG = 1000  # characters of a driver's log that an error shows
 SUBGROUPS = frozenset(("cl_khr_subgroups", "cl_intel_subgroups"))
@@ -217,7 +219,8 @@ def devices() -> list[Any]:
         platforms = cl.get_platforms()
     except cl.Error as error:
         raise ProviderUnavailableError(
-            f"opencl: no driver is installed ({error}); on Debian, pocl-opencl-icd runs on the processor"
+            f"opencl: no driver works here ({error}): none is installed, or its library can't be loaded (OCL_ICD_VENDORS names the "
+            "directory of drivers' .icd files); on Debian, pocl-opencl-icd runs on the processor"
         ) from error
     for platform in platforms:
         try:
@@ -229,15 +232,38 @@ def devices() -> list[Any]:
     return sorted(found, key=lambda d: d.type != cl.device_type.GPU)
 
 
-def make(options: ProviderOptions) -> Accelerator:
-    """A provider over the device that VTCORE_OPENCL_DEVICE names a part of, or the first."""
-    if OPENED and OPENED[0] != os.getpid():
-        raise ProviderUnavailableError(f"opencl: its driver {FORKED}")
-    wanted, found = os.environ.get(CHOICE, ""), devices()
+def choose(found: list[Any], wanted: str) -> Any:
+    """The first device whose name, or its platform's, holds `wanted`, and that can run kernels. ProviderUnavailableError for none."""
     named = [d for d in found if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
     if not named:
         shown = "; ".join(f"{d.platform.name} {d.name}" for d in found)
         raise ProviderUnavailableError(f"opencl: {CHOICE} is {wanted!r}, which no device's name holds; there are {shown}")
-    chosen = named[0]
+    lacks = [(d, lacking(d)) for d in named]
+    if fit := [d for d, lack in lacks if lack is None]:
+        return fit[0]
+    raise ProviderUnavailableError(f"opencl: {'; '.join(f'{d.name} {lack}' for d, lack in lacks)}")
+
+
+def lacking(device: Any) -> str | None:
+    """Why a device can't run kernels, or None."""
+    version = re.match(r"OpenCL (\d+)\.(\d+)", device.version)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
+        return f"has {device.version.strip() or 'no version'}; from OpenCL {OLDEST[0]}.{OLDEST[1]} on is supported"
+    if not device.available:
+        return "is not available, its driver says"
+    return None if device.compiler_available else "has a driver without a compiler"
+
+
+def make(options: ProviderOptions) -> Accelerator:
+    """A provider over the device that VTCORE_OPENCL_DEVICE names a part of, or the first that can run kernels.
+
+    Raises ProviderUnavailableError, with the reason, where there is none, or where its driver refuses it."""
+    if OPENED and OPENED[0] != os.getpid():
+        raise ProviderUnavailableError(f"opencl: its driver {FORKED}")
+    chosen = choose(devices(), os.environ.get(CHOICE, ""))
+    try:
+        device = OpenCL(chosen)
+    except cl.Error as error:
+        raise ProviderUnavailableError(f"opencl: {chosen.name} can't be opened: {error}") from error
     facts = {"device": chosen.name, "driver": f"{chosen.platform.name}, {chosen.version}"}
-    return Accelerator("opencl", OpenCL(chosen), facts)
+    return Accelerator("opencl", device, facts)
