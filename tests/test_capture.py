@@ -62,6 +62,7 @@ def recorded(declined, shares=False):
     return provider, Dispatcher([provider])
 
 
+@pytest.mark.feature("Recorded decode steps")
 @pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
 @pytest.mark.parametrize("declined", SPLITS, ids=" ".join)
 @pytest.mark.parametrize("name", GOLDENS)
@@ -80,6 +81,7 @@ def test_a_replay_equals_the_step(name, declined, shares, checkpoints, op_by_op,
     assert not any(copied.values()) if shares else all(copied.get(n) for n in declined if n in copied)
 
 
+@pytest.mark.feature("Recorded decode steps")
 @pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
 @pytest.mark.parametrize("name", GOLDENS)
 def test_a_replay_equals_the_step_on_vulkan(name, shares, checkpoints, tmp_path, monkeypatch):

@@ -35,6 +35,7 @@ class Steps:
         assert np.array_equal(out, 2 * self.one[n].numpy() ** 2)
 
 
+@pytest.mark.feature("Recorded decode steps")
 def test_a_shape_is_recorded_when_it_comes_again(dispatcher):
     steps = Steps(dispatcher)
     for _ in range(5):

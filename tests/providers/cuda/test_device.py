@@ -34,6 +34,7 @@ def test_ops_samples_come_out_right(device):
     assert [run(provider, case).outcome for case in cases(ops.rms_norm)] == ["pass"] * len(list(cases(ops.rms_norm)))
 
 
+@pytest.mark.feature("Recorded decode steps")
 def test_a_recorded_step_is_one_graph(device, module):
     capture, x, y = two_norms(device, "cuda")
     first = y.numpy().copy()

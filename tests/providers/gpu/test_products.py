@@ -34,6 +34,7 @@ def test_a_row_does_not_depend_on_its_neighbours(opencl):
         np.testing.assert_array_equal(run(opencl, ops.linear, x=x[some], weight=weight), whole[some])
 
 
+@pytest.mark.feature("Compute directly on quantized blocks")
 @pytest.mark.parametrize("name", ["Q4_K", "IQ3_S"])
 def test_a_row_of_blocks_does_not_depend_on_its_neighbours(opencl, name):
     x, weight = RNG.standard_normal((11, 512)).astype(np.float32), blocks(RNG, 19, 512, FORMATS[name])

@@ -15,6 +15,8 @@ from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
 from vtcore.providers.portable.isa import available, host
 from vtcore.providers.portable.kernels import paged
+from vtcore.providers.portable.kernels.cascade import Cascade
+from vtcore.providers.portable.object_cache import ObjectCache
 from vtcore.providers.portable.provider import Portable
 from vtcore.tensor import Tensor, of
 
@@ -103,6 +105,30 @@ def test_shared_pages_of_any_dtype(kind):
     together = batch.run(portable(isa), [0, 1, 2, 3])
     for r in range(4):
         np.testing.assert_array_equal(batch.run(portable(isa, cascade=False), [r])[0], together[r])
+
+
+@pytest.mark.feature("Cascade attention")
+@pytest.mark.parametrize("isa", available(host()))
+def test_shared_pages_are_seen_together_where_the_rule_says_so(isa, monkeypatch, tmp_path):
+    """Without the shared part of a cascade, results are wrong exactly where there is one."""
+    see = Cascade._together
+    monkeypatch.setattr(Cascade, "_together", lambda self, token, count, shared: see(self, token, count, self.k.lift(0)))
+    monkeypatch.setattr(f"{__name__}.PAGE", 16)  # of which every instruction set holds several rows
+    forgets = Portable(isa, 1, ObjectCache(tmp_path))  # wrong kernels are kept for nobody else
+    paged.register(forgets)
+
+    def wrong(shared: int, which: list[int], **options: object) -> bool:
+        batch = Batch([(140, 1), (171, 1), (150, 1), (199, 1), (160, 1), (170, 1)])
+        for r in (1, 2, 3):
+            batch.pages[r][:shared] = batch.pages[0][:shared]
+        right, got = batch.run(portable(isa, cascade=False), which, **options), batch.run(forgets, which, **options)
+        return not all(np.array_equal(a, b) for a, b in zip(got, right, strict=True))
+
+    assert wrong(4, [0, 1, 2, 3])
+    assert not wrong(3, [0, 1, 2, 3])  # fewer pages than pay
+    assert not wrong(4, [0, 4, 1, 5])  # no neighbours
+    assert not wrong(4, [0, 1, 2, 3], window=60)
+    assert not wrong(4, [0])
 
 
 def test_cascade_attention_can_be_turned_off():

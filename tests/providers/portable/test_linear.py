@@ -40,6 +40,7 @@ def test_a_row_has_the_same_bits_in_any_batch_on_any_number_of_threads(isa, kind
         assert run(portable(isa, 3), op, x=x[order], weight=weight, bias=None).tobytes() == alone[order].tobytes()
 
 
+@pytest.mark.feature("Compute directly on quantized blocks")
 @pytest.mark.parametrize("kind", sorted(n for n, f in FORMATS.items() if f.codes))
 def test_every_block_format_is_exact_in_its_integers(kind):
     """Bit by bit what the definition gives, whose order of operations is part of it."""
@@ -57,6 +58,7 @@ def test_many_rows_share_codes_that_were_written_out(isa, kind):
     assert got[5].tobytes() == run(portable(isa, 1), ops.linear_q8, x=x[5:6], weight=weight).tobytes()
 
 
+@pytest.mark.feature("Compute directly on quantized blocks")
 @pytest.mark.parametrize("kind", sorted(FORMATS))
 def test_every_block_format_is_near_the_definition(kind):
     weight, x = blocks(kind, 37, 512), np.random.default_rng(4).standard_normal((2, 512)).astype(np.float32)

@@ -57,6 +57,7 @@ def test_launches_see_what_those_before_have_written(device, plus, there):
     assert (x.numpy() == 200).all()
 
 
+@pytest.mark.feature("Recorded decode steps")
 def test_a_recorded_step_is_one_submission(device, plus, there):
     (x,), steps = there(device, np.zeros(8, np.float32)), []
     y, z = empty(device, (8,)), empty(device, (8,))
