@@ -1,10 +1,13 @@
 """Long texts are read beside the event loop: whoever else streams, and /health, goes on."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from starlette.testclient import TestClient
 
+from tests.server.conftest import SECONDS
 from tests.server.stand_ins import Engine
+from vtcore.api.service import LONG
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.server.app import application
 from vtcore.server.config import ServerConfig
@@ -60,3 +63,28 @@ def test_no_text_is_encoded_or_decoded_where_the_routes_run(model):
             assert len(tokenizer.threads) > before, path
     assert len(set(engine.threads)) == 1
     assert not set(engine.threads) & set(tokenizer.threads)
+
+
+def test_short_texts_do_not_wait_for_long_ones(model):
+    """However many of those there are: one of them is read at a time."""
+    free, begun, done = threading.Event(), threading.Semaphore(0), []
+
+    class Slow(Watched):
+        def encode(self, text, *given):
+            if len(text) >= LONG:
+                begun.release()
+                assert free.wait(SECONDS)
+            return super().encode(text, *given)
+
+    checkpoint = open_checkpoint(model)
+    app = application(Noting(), checkpoint, Slow(find_tokenizer(checkpoint)), ServerConfig(names=["tiny"]))
+    with TestClient(app) as client, ThreadPoolExecutor(40) as pool:
+        long = [pool.submit(client.post, "/tokenize", json={"prompt": "a" * LONG}) for _ in range(40)]
+        try:
+            assert begun.acquire(timeout=SECONDS)
+            done = [client.post(path, json=body).status_code for path, body in ASKED]
+            assert not begun.acquire(blocking=False)
+        finally:
+            free.set()
+        assert {asked.result().status_code for asked in long} == {200}
+    assert set(done) == {200}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from vtcore.api.chat import ChatRequest
@@ -23,6 +23,9 @@ from vtcore.prompts import render
 from vtcore.sampling_params import SamplingParams
 from vtcore.text.tokenizer import Tokenizer
 
+LONG = 1 << 16  # characters, or ids: about what a tenth of a second is enough for
+T = TypeVar("T")
+
 
 class Service:
     """One served model. `names` are those that clients may call it by, the first of them the one that answers bear.
@@ -33,6 +36,7 @@ class Service:
     def __init__(self, client: Client, checkpoint: Checkpoint, tokenizer: Tokenizer, names: Sequence[str]) -> None:
         self.client, self.tokenizer, self.names = client, tokenizer, tuple(names)
         said = checkpoint.generation_config
+        self._long = asyncio.Semaphore(1)
         self.defaults: Mapping[str, Any] = {} if said.get("do_sample") is False else said
 
     async def chat(self, request: ChatRequest) -> ChatAnswer:
@@ -41,7 +45,7 @@ class Service:
         self.known(request.model)
         params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
         text, prefix = await asyncio.to_thread(self.rendered, request)
-        prompt = await asyncio.to_thread(self.tokenizer.encode, text, request.add_special_tokens)
+        prompt = await self.aside(len(text), self.tokenizer.encode, text, request.add_special_tokens)
         name = f"chatcmpl-{uuid4().hex}"
         source = await self.client.submit(request.shortened(prompt), params, request_id=name, **request.options())
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
@@ -51,7 +55,7 @@ class Service:
         request.check()
         self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
-        prompts, texts = await asyncio.to_thread(self._read, request)
+        prompts, texts = await self.aside(sum(map(len, request.prompts())), self._read, request)
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params, request.options())
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
@@ -66,6 +70,13 @@ class Service:
         cut = [len(ids) < len(was) for ids, was in zip(prompts, whole, strict=True)]
         given = zip(request.prompts(), prompts, cut, strict=True)
         return prompts, [text if isinstance(text, str) and not shorter else decode(ids) for text, ids, shorter in given]
+
+    async def aside(self, size: int, work: Callable[..., T], *given: Any) -> T:
+        """Do what takes time beside the routes, which go on. Long texts wait for each other: short ones shall not wait for many of them."""
+        if size < LONG:
+            return await asyncio.to_thread(work, *given)
+        async with self._long:
+            return await asyncio.to_thread(work, *given)
 
     async def respond(self, request: ResponsesRequest) -> ResponsesAnswer:
         """POST /v1/responses."""

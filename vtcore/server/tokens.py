@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
 from typing import Annotated, Any
 
@@ -51,7 +50,8 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Response:
     service: Service = request.app.state.service
     service.known(body.model)
     refuse_unserved(body.model_extra)
-    told = await asyncio.to_thread(_tokenized, service, body, request.app.state.engine.info.get("max_model_len"))
+    size = len(body.prompt or "") + sum(len(m.content or "") for m in body.messages or ())
+    told = await service.aside(size, _tokenized, service, body, request.app.state.engine.info.get("max_model_len"))
     return Response(told, media_type="application/json")
 
 
@@ -63,7 +63,7 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, str
     most = request.app.state.engine.info.get("vocab_size")
     if most is not None and (wrong := [i for i in body.tokens if not 0 <= i < most]):
         raise ApiError(400, f"tokens holds {str(wrong[0])[:80]}; a token id is an integer from 0 to {most - 1}", "tokens")
-    return {"prompt": await asyncio.to_thread(service.tokenizer.decode, body.tokens, False)}
+    return {"prompt": await service.aside(len(body.tokens), service.tokenizer.decode, body.tokens, False)}
 
 
 def _tokenized(service: Service, body: TokenizeRequest, most: int | None) -> bytes:
