@@ -103,8 +103,8 @@ class LLM:
         use_tqdm: Wanted = True,
         priority: Sequence[int] | None = None,
     ) -> list[RequestOutput]:
-        """An output for each prompt, in their order. Parameters: one for all or one each; None: SamplingParams(), as in vLLM, whatever
-        generation_config.json says. priority: one for each prompt, the lowest first; it needs scheduling_policy "priority".
+        """An output for each prompt, in their order. Parameters: one for all or one each; None: SamplingParams(), where
+        vLLM follows generation_config.json. priority: one for each prompt, the lowest first; it needs scheduling_policy "priority".
         use_tqdm: a bar of the prompts that are answered, where stderr is a terminal; or what makes one, called as tqdm is.
 
         All prompts and parameters are checked before the first is run. Raises PromptError for one that is empty, too long (with both
