@@ -13,6 +13,11 @@ from vtcore import LLM
 from vtcore import llm as module
 from vtcore.catalogue import resolve
 
+for name in ("FORCE_COLOR", "PY_COLORS", "PYTEST_ADDOPTS", "PIP_CONSTRAINT"):
+    os.environ.pop(name, None)  # meant for this run, and not for the programs that tests start
+for name in ("no_proxy", "NO_PROXY"):
+    os.environ[name] = ",".join(filter(None, (os.environ.get(name), "localhost", "127.0.0.1", "server", "testserver")))
+
 settings.register_profile("vtcore", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("vtcore")
 
