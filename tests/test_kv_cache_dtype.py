@@ -8,6 +8,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from tests.checkpoints import random_llama
 from tests.models import rand
@@ -135,6 +136,69 @@ def test_scales_count_for_nothing_else(tmp_path):
         with_them = scaled(tmp_path / name, {"k_scale": 3.0, "v_scale": 5.0}, name)
         without = scaled(tmp_path / f"{name} without", {}, name)
         np.testing.assert_array_equal(rand.logits(with_them, PROMPTS[0]), rand.logits(without, PROMPTS[0]))
+
+
+def large(directory: Path, scales=None) -> Path:
+    """A checkpoint whose keys and values no e4m3 holds."""
+    scaled(directory, scales or {})
+    return directory
+
+
+@pytest.mark.feature("fp8 KV cache")
+@pytest.mark.parametrize("provider", ["portable", "reference", "opencl,portable"])
+def test_scales_are_calculated_where_the_checkpoint_has_none(provider, tmp_path):
+    def served(name, **options):
+        chosen = Options(kv_cache_dtype=name, providers=provider, block_size=8, **options)
+        return assemble(open_checkpoint(path), chosen, None)
+
+    path = large(tmp_path)
+    exact, without, with_them = served("auto"), served("fp8"), served("fp8", calculate_kv_scales=True)
+    want = [logits(exact.engine, [p])[0] for p in PROMPTS]
+    alone = [logits(with_them.engine, [p])[0] for p in PROMPTS]
+    assert max(np.abs(a - w).max() for a, w in zip(alone, want, strict=True)) < 0.1
+    assert np.abs(logits(without.engine, PROMPTS[:1])[0] - want[0]).max() > 1
+    again = served("fp8", calculate_kv_scales=True)
+    assert [a.tobytes() for a in logits(again.engine, PROMPTS[::-1])[::-1]] == [a.tobytes() for a in alone]
+    assert again.model.kept == with_them.model.kept
+    scales = [one for by in with_them.model.kept.scales.values() for one in by]
+    assert all(np.log2(one) % 1 == 0 and TURNED / 10000 < one < TURNED for one in scales)
+
+
+def test_a_layer_s_own_scales_stay(tmp_path):
+    path = large(tmp_path)
+    tensors = load_file(path / "model.safetensors")
+    tensors["model.layers.1.self_attn.kv_scale"] = np.float32(7).reshape(1)
+    save_file(tensors, path / "model.safetensors")
+    options = Options(kv_cache_dtype="fp8_e5m2", calculate_kv_scales=True, providers="portable")
+    assembled = assemble(open_checkpoint(path), options, None)
+    assert assembled.model.kept.scales[1] == (7.0, 7.0)
+    assert assembled.model.kept.scales[0] != (1.0, 1.0)
+
+
+def test_scales_that_can_have_no_effect_are_not_calculated(tmp_path):
+    for name in ("auto", "int8_per_token_head"):
+        with pytest.raises(ArgumentError, match=f"calculate_kv_scales has no effect with kv_cache_dtype '{name}'"):
+            Options(kv_cache_dtype=name, calculate_kv_scales=True)
+    with pytest.raises(ArgumentError, match="calculate_kv_scales is 1; it must be True or False"):
+        Options(kv_cache_dtype="fp8", calculate_kv_scales=1)
+    options = Options(kv_cache_dtype="fp8", calculate_kv_scales=True, providers="reference")
+    with pytest.raises(ArgumentError, match="calculate_kv_scales has no effect: the checkpoint has the scales of every layer"):
+        assemble(open_checkpoint(large(tmp_path, {"kv_scale": 3.0})), options, None)
+
+
+def test_pages_of_other_scales_are_other_pages(tmp_path):
+    def stored(**options):
+        chosen = Options(kv_cache_dtype="fp8", providers="portable", block_size=8, kv_offloading_dir=tmp_path / "pages", **options)
+        e = assemble(open_checkpoint(folder()), chosen, None).engine
+        before = e.stats().cache.tiers["disk"].pages
+        tokens(e, PROMPTS[:1])
+        e.close()
+        return before
+
+    assert stored() == 0
+    assert stored() > 0
+    assert stored(calculate_kv_scales=True) == 0
+    assert stored(calculate_kv_scales=True) > 0
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf, [1.0, 2.0], []])

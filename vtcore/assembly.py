@@ -18,8 +18,10 @@ from vtcore.engine import Engine
 from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import Checkpoint
 from vtcore.intake import Intake
+from vtcore.kv_scales import calculated
 from vtcore.kvcache.budget import Budget
 from vtcore.kvcache.cache import Cache, Paged, Spec, page_bytes
+from vtcore.kvcache.codes import scales_count
 from vtcore.kvcache.config import CacheConfig
 from vtcore.kvcache.events.config import KVEventsConfig, events_config
 from vtcore.kvcache.hashing import seeded
@@ -71,6 +73,7 @@ class Options:
     mamba_block_size: int | None = None
     num_gpu_blocks_override: int | None = None
     kv_cache_dtype: str = "auto"
+    calculate_kv_scales: bool = False
     scheduling_policy: str = "fcfs"
     long_prefill_token_threshold: int = 0
     max_num_partial_prefills: int = 1
@@ -91,7 +94,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[name]):
                 raise ArgumentError(f"{name} is {value!r}; it must be an integer from 1 to {MOST[name]}")
-        for name in ("strict", "capture", "disable_cascade_attn"):
+        for name in ("strict", "capture", "disable_cascade_attn", "calculate_kv_scales"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False")
         if self.numerics == "fast" and dtype_of(self.dtype) is not None:
@@ -102,6 +105,10 @@ class Options:
         if POLICIES[scheduler.scheduling_policy].looks and not self.enable_prefix_caching:
             raise ArgumentError(f"scheduling_policy {self.scheduling_policy!r} has no effect without prefix caching: it asks the cache")
         self._nothing_shared()
+        if self.calculate_kv_scales and not scales_count(self.kv_cache_dtype):
+            raise ArgumentError(
+                f"calculate_kv_scales has no effect with kv_cache_dtype {self.kv_cache_dtype!r}: only 8-bit floats have scales of a layer"
+            )
         _ = self.cache, self.offload, self.events  # each checks its own
         for name in ("kv_offloading_size", "kv_offloading_dir", "kv_events_config"):
             if getattr(self, name) is not None and not self.enable_prefix_caching:
@@ -203,13 +210,16 @@ def _around(
         prepare(model, providers, needs.weights, progress)
     dispatcher = Dispatcher(providers, strict=options.strict)
     forward = dispatcher if dtype is None else Rounding(dispatcher, dtype)
+    if options.calculate_kv_scales:
+        model.kept = calculated(model, forward, dispatcher, vocab_size(model), partial(page_order, providers))
     cache = Cache(model.specs(), plan.pages, options.block_size, needs.cache_dtype, layout=partial(page_order, providers))
     budget = None
     if plan.shared:
         cache.sparse()
         budget = Budget(plan.shared, page_bytes(cache.specs, cache.page, cache.dtype), cache.give_back)
     plans = Plans(dispatcher if needs.captures and not plan.streamed else None, plan.captured)
-    maker = Maker(checkpoint, options.numerics, options.dtype, config.max_model_len, providers)
+    scales = model.kept.scales if options.calculate_kv_scales else {}  # those of a checkpoint are told by its weights
+    maker = Maker(checkpoint, options.numerics, options.dtype, config.max_model_len, providers, scales)
     below = make_below(maker, cache, options.cache, options.offload, options.events)
     kv = KVCacheManager(cache.groups, cache.pages, options.cache, below, budget)
     intake = Intake(vocab_size(model), config, kv, tokenizer, end_ids(checkpoint, tokenizer), model.rope_grows)

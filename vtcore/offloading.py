@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vtcore import __version__
@@ -37,16 +37,18 @@ class Maker:
     dtype: str | None
     context: int  # the longest sequence that it is computed for
     providers: Sequence[Provider]
+    scales: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # of keys and values by layer, as far as they were calculated
 
     def identity(self, cache: Cache, hasher: Hasher) -> dict[str, Any]:
         """As plain data. It reads every byte of the weights."""
+        scales = {"kv_scales": sorted((layer, *by) for layer, by in self.scales.items())} if self.scales else {}
         facts = [[p.name, {k: v for k, v in p.facts.items() if k not in WITHOUT_BITS}] for p in self.providers]
         return {
             "form": FORM,
             "vtcore": __version__,
             "weights": weights_digest(self.checkpoint.files),
             "config": self.checkpoint.config,
-            "computed": {"numerics": self.numerics, "dtype": self.dtype, "context": self.context, "providers": facts},
+            "computed": {"numerics": self.numerics, "dtype": self.dtype, "context": self.context, "providers": facts} | scales,
             "block_size": cache.page,
             "layout": layout(cache),
             "groups": rules(cache),

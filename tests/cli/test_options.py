@@ -29,7 +29,10 @@ def test_every_engine_option_reaches_the_engine():
 
 
 def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
-    given, wanted = ["--no-enable-prefix-caching", "--disable-cascade-attn", "--async-scheduling"], {"async_scheduling": True}
+    given, wanted = (
+        ["--no-enable-prefix-caching", "--disable-cascade-attn", "--async-scheduling", "--calculate-kv-scales"],
+        {"async_scheduling": True},
+    )
     wanted |= {"enable_prefix_caching": False, "disable_cascade_attn": True}
     for i, name in enumerate((*options.NUMBERS, "prefix_caching_hash_algo", "scheduling_policy", "kv_cache_dtype")):
         given += ["--" + name.replace("_", "-"), str(i + 1)]
@@ -38,13 +41,13 @@ def test_every_option_of_the_cache_and_the_scheduler_reaches_the_engine():
         given += [f"--kv-offloading-{name.replace('_', '-')}", name]
         wanted[f"kv_offloading_{name}"] = name
     args = parse(*given, "--priority-preemption-threshold", "0", "--kv-events-config", '{"topic": "x"}')
-    wanted |= {"kv_events_config": {"topic": "x"}}
+    wanted |= {"kv_events_config": {"topic": "x"}, "calculate_kv_scales": True}
     wanted |= {"priority_preemption_threshold": 0, "numerics": "exact", "strict": False, "capture": True}
     assert options.engine_arguments(args) == wanted
     assert {*SERVING, "max_num_seqs", "max_num_batched_tokens", "block_size"} <= wanted.keys()
 
 
-@pytest.mark.parametrize("name", ["enable_prefix_caching", "disable_cascade_attn", "async_scheduling"])
+@pytest.mark.parametrize("name", ["enable_prefix_caching", "disable_cascade_attn", "async_scheduling", "calculate_kv_scales"])
 def test_what_is_on_or_off_is_said_either_way(name):
     option = name.replace("_", "-")
     for words, value in (([f"--{option}"], True), ([f"--no-{option}"], False)):

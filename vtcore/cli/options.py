@@ -26,6 +26,7 @@ NUMBERS = {  # of the cache and the scheduler, by LLM's names
 ENGINE = (  # what `engine` defines, by LLM's names
     *("numerics", "providers", "dtype", "threads", "max_model_len", "memory_limit", "strict", "capture", *NUMBERS),
     *("enable_prefix_caching", "prefix_caching_hash_algo", "kv_cache_dtype", "disable_cascade_attn", "async_scheduling"),
+    "calculate_kv_scales",
     *("scheduling_policy", "priority_preemption_threshold"),
     *("kv_offloading_size", "kv_offloading_policy", "kv_offloading_dir", "kv_offloading_dir_size", "kv_events_config"),
 )
@@ -84,6 +85,12 @@ def serving(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--async-scheduling", action=argparse.BooleanOptionalAction, default=None, help="plan the next step while one computes (off)"
+    )
+    group.add_argument(
+        "--calculate-kv-scales",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="scales for --kv-cache-dtype fp8 where the checkpoint has none, from a fixed prompt (off)",
     )
     group.add_argument("--scheduling-policy", metavar="NAME", help="fcfs (the default), priority, lpm or dfs-weight")
     group.add_argument("--kv-offloading-size", metavar="SIZE", help="GiB, or such as 800M: copies of pages beside the cache")

@@ -23,6 +23,12 @@ def check(name: str) -> None:
         raise ArgumentError(f"kv_cache_dtype is {name!r:.80}; choose one of {', '.join(DTYPES)}")
 
 
+def scales_count(name: str) -> bool:
+    """Whether what is kept are 8-bit floats, which have a scale a layer."""
+    check(name)
+    return DTYPES[name].startswith("float8")
+
+
 def coded(specs: Mapping[Key, Spec], name: str) -> dict[Key, Spec]:
     """The caches of a model whose keys and values are kept as a name says: those of heads, since only paged_attention reads 8 bits.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vtcore.errors import CheckpointError
 from vtcore.kvcache.cache import Key, Spec, View
-from vtcore.kvcache.codes import DTYPES, coded
+from vtcore.kvcache.codes import coded, scales_count
 from vtcore.models.weights import Raw
 from vtcore.op import Array
 from vtcore.ops import scale, write_pages, write_pages_q8
@@ -61,7 +61,7 @@ def kept_as(name: str, tensors: Mapping[str, Raw]) -> Kept:
     """With the scales of a checkpoint's tensors, which are of 8-bit floats only.
 
     Of a layer that has one of them, or one for both, it is that of keys and values. Raises CheckpointError for one that can't be."""
-    if not DTYPES.get(name, "").startswith("float8"):
+    if not scales_count(name):
         return Kept(name)
     found: dict[int, dict[str, float]] = {}
     for tensor, raw in tensors.items():
