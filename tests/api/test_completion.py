@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from vtcore import SamplingParams
+from vtcore.api import service
 from vtcore.api.errors import ApiError, api_error
 from vtcore.errors import PromptError
 
@@ -46,6 +47,19 @@ def test_echo_with_no_tokens_scores_the_prompt(ask):
     assert scores["token_logprobs"][0] is None
     assert all(s < 0 for s in scores["token_logprobs"][1:])
     assert (scores["text_offset"], scores["top_logprobs"][0]) == ([0, 1, 2], None)
+
+
+def test_a_request_has_a_limit_of_sequences_and_of_scores(ask, monkeypatch):
+    with pytest.raises(ApiError, match="600 prompts with n 2 are 1200 sequences; at most 1024 are allowed"):
+        ask("complete", prompt=["a"] * 600, n=2, temperature=1)
+    monkeypatch.setattr(service, "MOST_SCORES", 6)
+    assert len(ask("complete", prompt=["ab", "c"], prompt_logprobs=1, max_tokens=0)["choices"]) == 2
+    assert len(ask("complete", prompt=["abc", "defg"], logprobs=5, max_tokens=1)["choices"]) == 2
+    for asked in ({"prompt_logprobs": 1}, {"echo": True, "logprobs": 1}):
+        with pytest.raises(ApiError, match="prompt_logprobs are 4 tokens with 2 scores each; at most 6 scores"):
+            ask("complete", prompt=["ab", "cd"], max_tokens=0, **asked)
+    with pytest.raises(ApiError, match="at most 6 scores"):
+        ask("chat", messages=[{"role": "user", "content": "hi"}], prompt_logprobs=0)
 
 
 def test_echo_repeats_what_was_read(ask):

@@ -13,7 +13,7 @@ from vtcore.api.errors import ApiError
 from vtcore.api.sampling import MOST_LOGPROBS, Sampling
 from vtcore.sampling_params import SamplingParams
 
-MAX_TOKENS, MOST_PROMPTS = 16, 1024
+MAX_TOKENS, MOST_PROMPTS = 16, 1024  # so many sequences too
 
 TokenIds = list[StrictInt]
 Prompts = Annotated[
@@ -37,6 +37,10 @@ class CompletionRequest(Sampling):
         super().check()
         if not self.prompts():
             raise ApiError(400, "prompt is empty; it must be a text, token ids, or a list of either", "prompt")
+        if (count := len(self.prompts()) * (self.n or 1)) > MOST_PROMPTS:
+            raise ApiError(
+                400, f"{len(self.prompts())} prompts with n {self.n} are {count} sequences; at most {MOST_PROMPTS} are allowed", "n"
+            )
         if self.echo and self.stream and self.logprobs is not None:
             raise ApiError(400, "echo with logprobs comes as a whole answer only: leave stream away", "echo")
 

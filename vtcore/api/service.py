@@ -24,6 +24,7 @@ from vtcore.sampling_params import SamplingParams
 from vtcore.text.tokenizer import Tokenizer
 
 LONG = 1 << 16  # characters, or ids: about what a tenth of a second is enough for
+MOST_SCORES = 1 << 22  # of prompts' tokens in one request; the server holds all of them until the answer is whole
 T = TypeVar("T")
 
 
@@ -46,8 +47,9 @@ class Service:
         params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
         text, prefix = await asyncio.to_thread(self.rendered, request)
         prompt = await self.aside(len(text), self.tokenizer.encode, text, request.add_special_tokens)
-        name = f"chatcmpl-{uuid4().hex}"
-        source = await self.client.submit(request.shortened(prompt), params, request_id=name, **request.options())
+        name, shortened = f"chatcmpl-{uuid4().hex}", request.shortened(prompt)
+        _check_scores([shortened], params)
+        source = await self.client.submit(shortened, params, request_id=name, **request.options())
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
 
     async def complete(self, request: CompletionRequest) -> CompletionAnswer:
@@ -56,6 +58,7 @@ class Service:
         self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
         prompts, texts = await self.aside(sum(map(len, request.prompts())), self._read, request)
+        _check_scores(prompts, params)
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params, request.options())
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
@@ -118,3 +121,13 @@ class Service:
         if not shown.strip() or end < 0:
             raise TemplateError("continue_final_message: the chat template doesn't write the last message's text as it is")
         return text[: end + len(shown.strip())], shown.strip() if request.echo else ""
+
+
+def _check_scores(prompts: Sequence[list[int]], params: SamplingParams) -> None:
+    """ApiError 400 for more scores of prompts than the server may be made to hold."""
+    if params.prompt_logprobs is None:
+        return
+    tokens, each = sum(map(len, prompts)), params.prompt_logprobs + 1
+    if tokens * each > MOST_SCORES:
+        told = f"prompt_logprobs are {tokens} tokens with {each} scores each; at most {MOST_SCORES} scores are given at once"
+        raise ApiError(400, f"{told}: ask for fewer, or for one prompt after the other", "prompt_logprobs")
