@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vtcore.written import keep, write, writing
+from vtcore.written import keep, keep_sealed, sealed, write, writing
 
 
 def test_what_is_written_is_there(tmp_path):
@@ -50,3 +50,15 @@ def test_what_is_kept_is_whole_or_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     assert not keep(tmp_path / "deep" / "b.o", b"2")
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.o"]
+
+
+def test_what_is_sealed_comes_back_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "folder" / "kept"
+    assert sealed(path) is None
+    for data in (b"", b"something"):
+        assert keep_sealed(path, data)
+        assert sealed(path) == data
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole + b" ", whole[:40] + b"?", b"something"):
+        path.write_bytes(damaged)
+        assert sealed(path) is None

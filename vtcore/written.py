@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+SEAL = hashlib.sha256().digest_size
 
 
 @contextmanager
@@ -50,6 +53,21 @@ def keep(path: Path, data: bytes) -> bool:
             os.unlink(name)
         return False
     return True
+
+
+def keep_sealed(path: Path, data: bytes) -> bool:
+    """As `keep`, with a checksum before it: what a driver is given unread must be what was written."""
+    return keep(path, hashlib.sha256(data).digest() + data)
+
+
+def sealed(path: Path) -> bytes | None:
+    """What `keep_sealed` put there. None where there is nothing, or anything else: it is to be made again."""
+    try:
+        kept = path.read_bytes()
+    except OSError:
+        return None
+    seal, data = kept[:SEAL], kept[SEAL:]
+    return data if hashlib.sha256(data).digest() == seal else None
 
 
 def _named(wrong: OSError, path: Path) -> OSError:

@@ -54,6 +54,17 @@ def test_machine_code_is_kept(monkeypatch, tmp_path):
     assert nvrtc.compiled(text, "sm_90") == code
 
 
+def test_machine_code_that_was_damaged_on_disk_is_made_again(monkeypatch, tmp_path):
+    monkeypatch.setenv("VTCORE_CACHE", str(tmp_path))
+    text = 'extern "C" __global__ void three(float* y) { y[0] = 3.0f; }'
+    code = nvrtc.compiled(text, "sm_90")
+    [file] = tmp_path.rglob("*.cubin")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert nvrtc.compiled(text, "sm_90") == code
+    monkeypatch.setattr(nvrtc, "build", lambda *_: pytest.fail("it is compiled again"))
+    assert nvrtc.compiled(text, "sm_90") == code
+
+
 def test_a_log_of_nothing_is_written_into_no_object_of_python_s():
     nvrtc.build('extern "C" __global__ void k(float* x) { x[0] = 1.0f; }', "sm_90")
     assert [bytes([i])[0] for i in range(256)] == list(range(256))

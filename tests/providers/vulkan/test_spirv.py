@@ -42,6 +42,16 @@ def test_what_was_compiled_once_is_kept(nothing_shipped, monkeypatch):
     assert spirv.of(VARIANT) == code
 
 
+@pytest.mark.parametrize("damage", [lambda b: b[:-8], lambda b: b[:300] + bytes([b[300] ^ 255]) + b[301:], lambda b: b"", lambda b: b[32:]])
+def test_what_is_damaged_on_disk_is_compiled_again_and_no_driver_sees_it(nothing_shipped, tmp_path, damage):
+    code = spirv.of(VARIANT)
+    [file] = tmp_path.rglob("*.spv")
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert spirv.of(VARIANT) == code
+    assert file.read_bytes() == whole
+
+
 def test_other_texts_have_other_names():
     assert spirv.digest("a") != spirv.digest("b")
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from vtcore.caches import cache_directory
 from vtcore.errors import ProviderError, ProviderUnavailableError
 from vtcore.providers.kernels.targets.cuda import FLAGS
-from vtcore.written import keep
+from vtcore.written import keep_sealed, sealed
 
 USE = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.DOTALL)
 SHOWN = 2000  # characters of a log
@@ -52,10 +52,10 @@ def compiled(source: str, architecture: str) -> bytes:
     del module
     key = hashlib.sha256("\0".join((source, architecture, *FLAGS, *map(str, version()))).encode()).hexdigest()[:32]
     path = cache_directory() / "kernels" / "cuda" / f"{key}.cubin"
-    if path.exists():
-        return path.read_bytes()
+    if (kept := sealed(path)) is not None:
+        return kept
     code, _ = build(source, architecture)
-    keep(path, code)  # without room or right it is compiled again next time
+    keep_sealed(path, code)  # without room or right it is compiled again next time
     return code
 
 

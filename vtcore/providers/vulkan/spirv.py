@@ -17,7 +17,7 @@ from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
 from vtcore.providers.vulkan import packing
 from vtcore.providers.vulkan.module import exact
-from vtcore.written import keep
+from vtcore.written import keep_sealed, sealed
 
 PACKED = "spirv.xz"
 COMPILER = "glslc"
@@ -32,7 +32,7 @@ def of(kernel: Kernel, subgroups: bool = False) -> bytes:
     KernelBuildError, with the compiler's words, where there is none and none can be made."""
     text = glsl.source(kernel, subgroups)
     name = digest(text)
-    return shipped(name) or _kept(name) or _made(kernel.name, name, text)
+    return shipped(name) or sealed(_where(name)) or _made(kernel.name, name, text)
 
 
 def digest(text: str) -> str:
@@ -76,14 +76,7 @@ def _where(name: str) -> Path:
     return cache_directory() / "kernels" / "spirv" / f"{name}.spv"
 
 
-def _kept(name: str) -> bytes | None:
-    try:
-        return _where(name).read_bytes() or None
-    except OSError:
-        return None
-
-
 def _made(kernel: str, name: str, text: str) -> bytes:
     code = compiled(kernel, text)
-    keep(_where(name), code)  # without room or right it is compiled again next time
+    keep_sealed(_where(name), code)  # without room or right it is compiled again next time
     return code
