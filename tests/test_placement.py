@@ -17,9 +17,10 @@ SAMPLING = "argmax"  # no part of a forward
 
 @pytest.mark.parametrize("declined", [(), ("rms_norm",), ("silu_mul", "rotate", "rope_angles")], ids=" ".join)
 @pytest.mark.parametrize("capture", [True, False], ids=["recorded", "op by op"])
-def test_a_forward_runs_and_copies_what_was_predicted(declined, capture, tmp_path, monkeypatch):
+@pytest.mark.parametrize("shares", [True, False], ids=["one memory", "two memories"])
+def test_a_forward_runs_and_copies_what_was_predicted(declined, capture, shares, tmp_path, monkeypatch):
     provider = find("opencl")
-    provider.device.shares = False
+    provider.device.shares = shares
     for name in declined:
         del provider.kernels[name]
     monkeypatch.setattr("vtcore.assembly.find_providers", lambda options: [provider])

@@ -43,6 +43,7 @@ class Placement:
         self.copies: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
         self._places: WeakKeyDictionary[Storage, set[Memory]] = WeakKeyDictionary()  # where a storage's bytes would be true
+        self._numbers: Storage | None = None  # of the step, which go up in any case: the host writes the next ones meanwhile
         self._models: list[tuple[Decoder, Cache]] = []  # with their weights and caches, which stay where they were brought
 
     def forward(self, model: Decoder, tokens: int) -> None:
@@ -51,9 +52,10 @@ class Placement:
         if cache is None:
             cache = Cache(model.specs(), 2 + tokens // PAGE, PAGE, layout=partial(page_order, self.providers))
             self._models.append((model, cache))
-        token = RUNNER.set(self._run)
+        token, batch = RUNNER.set(self._run), _batch(cache, tokens)
+        self._numbers = batch.tokens.storage
         try:
-            model(_batch(cache, tokens), cache)
+            model(batch, cache)
         finally:
             RUNNER.reset(token)
 
@@ -86,7 +88,8 @@ class Placement:
             source = next(iter(places))
             way = op.name, f"{source.name}->{memory.name}"
             self.copies[way] += 1
-            self.bytes[way] += 0 if source.shares or memory.shares else tensor.nbytes if cached else max(storage.nbytes, tensor.nbytes)
+            shared = (source.shares or memory.shares) and storage is not self._numbers
+            self.bytes[way] += 0 if shared else tensor.nbytes if cached else max(storage.nbytes, tensor.nbytes)
             places.add(memory)
 
     def _where(self, op: Op, call: Call) -> tuple[str, Memory]:

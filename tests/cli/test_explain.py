@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,12 @@ def test_declines_are_given_with_reasons(explained, tmp_path):
     out = explained("--providers", str(path))[1]
     assert "paged_attention      reference" in out
     assert "paged_attention      not none: no kernel" in out
+
+
+def test_what_crosses_between_memories_is_told_with_its_bytes_and_what_only_is_seen_without(explained):
+    out = explained("--providers", "opencl")[1].partition("copied between memories")[2]
+    assert re.search(r"linear +host->opencl +\d+ in shared memory, then 0\n", out)
+    assert re.search(r"rope_angles +host->opencl +\d+ of [\d.]+ KiB, then 1 of [\d.]+ KiB\n", out)
 
 
 def test_no_weight_is_read(explained, monkeypatch):

@@ -86,7 +86,6 @@ def _print_memory(model: Decoder, providers: list[Provider], chosen: Options) ->
 
 
 def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Provider]) -> None:
-    from vtcore.memory_plan import gib
     from vtcore.placement import Placement, outlined
 
     placement, outline = Placement(providers), outlined(checkpoint, model)
@@ -103,5 +102,12 @@ def _print_placement(checkpoint: Checkpoint, model: Decoder, providers: list[Pro
         print("\ncopied between memories: at the first forward, weights with it, and at each one after")
     for copied in report.copied:
         copies, nbytes = (a - b for a, b in zip(again[copied.op, copied.way], (copied.copies, copied.nbytes), strict=True))
-        first = f"{copied.op:20s} {copied.way:16s} {copied.copies:5d} of {gib(copied.nbytes)}"
-        print(f"          {first}, then {copies} of {gib(nbytes)}")
+        first = f"{copied.op:20s} {copied.way:16s} {copied.copies:5d}{_of(copied.copies, copied.nbytes)}"
+        print(f"          {first}, then {copies}{_of(copies, nbytes)}")
+
+
+def _of(copies: int, nbytes: int) -> str:
+    """How many bytes cross; none where host and device see the same ones."""
+    from vtcore.memory_plan import gib
+
+    return f" of {gib(nbytes)}" if nbytes else " in shared memory" * bool(copies)
