@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from vtcore.providers.portable.provider import Portable
 
 FAMILIES = (
-    "bends", "compressed", "elementwise", "embedding", "experts", "hyper", "indexer", "linear", "linear_q8", "norm", "paged", "pages",
-    "per_head", "plain", "positions", "rope", "routing", "rows",
+    "bends", "compressed", "draw", "elementwise", "embedding", "experts", "hyper", "indexer", "linear", "linear_q8", "norm", "nucleus",
+    "paged", "pages", "per_head", "plain", "positions", "rope", "routing", "rows", "tempered",
 )  # fmt: skip
 
 

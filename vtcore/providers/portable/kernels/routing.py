@@ -9,6 +9,7 @@ from vtcore.memory import HOST
 from vtcore.providers.portable import maths
 from vtcore.providers.portable.arrays import contiguous_integers, dtype_of, float32_rows, not_float, not_integer
 from vtcore.providers.portable.jit import kernel
+from vtcore.providers.portable.kernels.largest import GONE, LAST, key_of, take, value_of
 from vtcore.providers.portable.kernels.rows import shares_of
 from vtcore.providers.portable.kernels.tiles import readable_bias
 from vtcore.providers.portable.lanes import SIZES, Lanes
@@ -16,9 +17,7 @@ from vtcore.providers.portable.provider import Portable
 from vtcore.providers.portable.value import F32, I32, Val
 from vtcore.tensor import Tensor, empty
 
-GONE = -(1 << 31)  # the key of an expert that is no more to be had
-LOWEST = 0x807FFFFF  # the key of -inf
-LAST = 0x7FFFFFFF  # an index behind all others
+LOWEST = 0x807FFFFF  # the key of -inf: what is not a number is like it
 
 
 @kernel("logits bias chosen experts size rows scale:f -> scores keys weights ids")
@@ -39,7 +38,7 @@ def routed(k: Lanes, logits: Val, bias: Val, chosen: Val, experts: Val, size: Va
             if groups > 1:
                 _drop_groups(k, key, size, groups, keep, bool(bias_dtype))
             for j in range(top):
-                k.store(i + j * 4, _take(k, key, experts))
+                k.store(i + j * 4, take(k, key, experts))
         _weigh(k, s, w, i, top, renormalise, scale)
 
 
@@ -52,49 +51,18 @@ def _score(k: Lanes, at: Val, to: Val, experts: Val, score: str) -> None:
         k.put(to + i * 4, maths.sigmoid(k, v) if score == "sigmoid" else k.sqrt(maths.softplus(k, v)), "float32", count)
 
 
-def _key(k: Lanes, v: Val) -> Val:
-    """Integers in the order of floats; zeros are one, and what is not a number is like -inf."""
-    bits = (v + 0.0).cast("bitcast", I32)
-    ordered = bits ^ (bits.signed_shift(31) & 0x7FFFFFFF)
-    return k.select(v.unordered(), k.lift(LOWEST, ordered.type), ordered)
-
-
 def _store_keys(k: Lanes, at: Val, bias: Val, keys: Val, experts: Val, bias_dtype: str) -> None:
     for i, count in k.vectors(experts):
         v = k.floats(at + i * 4, "float32", count)
         v = v + k.floats(bias + i * SIZES[bias_dtype], bias_dtype, count) if bias_dtype else v
-        k.put(keys + i * 4, _key(k, v).cast("bitcast", F32), "float32", count)
-
-
-def _take(k: Lanes, keys: Val, experts: Val) -> Val:
-    """The lowest number of the largest key, which then is gone."""
-    best, where = k.var(k.ints(GONE)), k.var(k.ints(LAST))
-    best.set(GONE)
-    where.set(LAST)
-    for i, count in k.vectors(experts):
-        best.set(k.max(_present(k, keys + i * 4, count), best.get()))
-    top = k.splat(k.hmax(best.get()))
-    for i, count in k.vectors(experts):
-        index = k.splat(i.cast("trunc", I32)) + k.iota()
-        same = _present(k, keys + i * 4, count).eq(top)
-        same = same if count is None else same & k.first(count)
-        where.set(k.min(k.select(same, index, k.ints(LAST)), where.get()))
-    found = k.hmin(where.get())
-    k.store(keys + found.cast("sext", k.table.type) * 4, k.lift(GONE, I32))
-    return found
-
-
-def _present(k: Lanes, address: Val, count: Val | None) -> Val:
-    """Keys of a register; behind the last one, GONE."""
-    v = k.some(address, k.VI, count)
-    return v if count is None else k.select(k.first(count), v, k.ints(GONE))
+        k.put(keys + i * 4, key_of(k, v, LOWEST).cast("bitcast", F32), "float32", count)
 
 
 def _drop_groups(k: Lanes, keys: Val, size: Val, groups: int, keep: int, pairs: bool) -> None:
     """All but the best groups become -inf."""
     strengths = k.stack(groups * 4)
     for g in k.range(groups):
-        k.store(strengths + g * 4, _key(k, _strength(k, keys + g * size * 4, size, pairs)))
+        k.store(strengths + g * 4, key_of(k, _strength(k, keys + g * size * 4, size, pairs), LOWEST))
     for _ in range(keep):
         best, where = k.var(k.lift(GONE, I32)), k.var(0)
         for g in k.range(groups):
@@ -113,8 +81,7 @@ def _strength(k: Lanes, keys: Val, size: Val, pairs: bool) -> Val:
     """The largest float behind a group's keys, or the sum of its largest two."""
     first, second = (k.var(k.lift(float("-inf"), F32)) for _ in range(2))
     for i in k.range(size):
-        key = k.load(keys + i * 4, I32)
-        v = (key ^ (key.signed_shift(31) & 0x7FFFFFFF)).cast("bitcast", F32)
+        v = value_of(k.load(keys + i * 4, I32))
         second.set(k.max(second.get(), k.min(first.get(), v)))
         first.set(k.max(first.get(), v))
     return first.get() + second.get() if pairs else first.get()

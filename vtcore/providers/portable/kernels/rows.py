@@ -28,7 +28,7 @@ def shares(k: Lanes, x: Val, width: Val, rows: Val, y: Val, *, logarithm: bool) 
 
 def shares_of(k: Lanes, at: Val, to: Val, width: Val, logarithm: bool = False) -> None:
     """softmax, or log_softmax, of one row."""
-    top = _finite_top(k, _top(k, at, width))
+    top = _finite_top(k, top_of(k, at, width))
     total = k.var(k.const(0.0))
     total.set(0.0)
     for i, count in k.vectors(width):
@@ -51,7 +51,7 @@ def _finish(k: Lanes, at: Val, to: Val, width: Val, top: Val, total: Val, logari
             k.put(to + i * 4, k.floats(to + i * 4, "float32", count) * factor, "float32", count)
 
 
-def _top(k: Lanes, at: Val, width: Val) -> Val:
+def top_of(k: Lanes, at: Val, width: Val) -> Val:
     """The largest value of a row that is a number."""
     best = k.var(k.const(-math.inf))
     best.set(-math.inf)
@@ -60,6 +60,15 @@ def _top(k: Lanes, at: Val, width: Val) -> Val:
         v = v if count is None else k.where(k.first(count), v, -math.inf)
         best.set(k.max(v, best.get()))
     return k.hmax(best.get())
+
+
+def holds_nan(k: Lanes, at: Val, width: Val) -> Val:
+    """1 (int32) where a row holds something that is not a number, else 0."""
+    found = k.var(k.ints(0))
+    for i, count in k.vectors(width):
+        v = k.floats(at + i * 4, "float32", count)
+        found.set(found.get() | k.select(v.unordered(), k.ints(1), k.ints(0)))
+    return k.fold(found.get(), lambda a, b: a | b)
 
 
 def _finite_top(k: Lanes, top: Val) -> Val:
@@ -71,7 +80,7 @@ def largest(k: Lanes, x: Val, width: Val, rows: Val, y: Val) -> None:
     """The index of each row's largest value, the lowest on ties; of the first that is not a number, where there is one."""
     for row in k.share(rows):
         at = x + row * width * 4
-        top = _top(k, at, width)
+        top = top_of(k, at, width)
         where, nowhere = k.var(k.ints(LAST)), k.var(k.ints(LAST))
         where.set(LAST)
         nowhere.set(LAST)

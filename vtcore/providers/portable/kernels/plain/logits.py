@@ -1,4 +1,4 @@
-"""Penalties, biases, masks, temperature and min_p, row by row of [R V], in float64 as their definitions compute."""
+"""Penalties, biases and masks, row by row of [R V], in float64 as their definitions compute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from vtcore import ops
 from vtcore.memory import HOST
-from vtcore.ops.logits import GREEDY
 from vtcore.providers.portable.arrays import float32_rows, not_float
 from vtcore.providers.portable.kernels.plain.kernel import not_int32, plain, recording
 from vtcore.providers.portable.kernels.plain.words import (
@@ -19,7 +18,6 @@ from vtcore.providers.portable.kernels.plain.words import (
     array,
     claim,
     copy,
-    doubles,
     floats,
     helper,
     words,
@@ -28,7 +26,6 @@ from vtcore.providers.portable.provider import Portable
 from vtcore.tensor import Tensor, empty, of
 
 INF = np.inf
-MARGIN = 1e-9  # of the logarithm of a ratio: beyond it no rounding of an exponential changes a comparison
 
 
 @plain("logits seen counts repetition frequency presence width rows -> out")
@@ -99,45 +96,6 @@ def masked(table: int, thread: int, threads: int) -> None:
         r = claim(table)
 
 
-@plain("logits temperature width rows greedy:d -> out")
-def cooled(table: int, thread: int, threads: int) -> None:
-    """apply_temperature."""
-    w = words(table)
-    width, rows, greedy = w[2], w[3], doubles(table)[4]
-    r = claim(table)
-    while r < rows:
-        x, out, temperature = floats(w[0], r, width), floats(w[5], r, width), DOUBLE(array(w[1], rows, FLOAT)[r])
-        divisor = 1.0 if temperature < greedy else temperature
-        for i in range(width):
-            out[i] = x[i] / divisor
-        r = claim(table)
-
-
-@plain("logits bounds width rows -> doubts out")
-def likely(table: int, thread: int, threads: int) -> None:
-    """apply_min_p by bounds [R 2] of logit - best: masked under the lower one; up to the upper one it is only counted as in doubt."""
-    w = words(table)
-    width, rows = w[2], w[3]
-    bounds, doubts = array(w[1], 2 * rows, DOUBLE), array(w[4], rows, INT)
-    r = claim(table)
-    while r < rows:
-        doubts[r] = keep_likely(floats(w[0], r, width), bounds[2 * r], bounds[2 * r + 1], floats(w[5], r, width))
-        r = claim(table)
-
-
-@helper
-def keep_likely(x: Array, low: float, high: float, out: Array) -> int:
-    """One row: how many values are in doubt. One that isn't a number keeps all; the best itself is never in doubt."""
-    best, doubts = DOUBLE(-INF), 0
-    for i in range(x.size):
-        best = x[i] if best == best and not x[i] <= best else best
-    for i in range(x.size):
-        less = x[i] - best
-        out[i] = -INF if less < low else x[i]
-        doubts += 1 if low <= less <= high and less != 0 else 0
-    return doubts
-
-
 def _flags(mask: Tensor) -> Tensor:
     """Of any layout: in rows."""
     return mask if mask.contiguous else of(mask.bare())
@@ -149,15 +107,8 @@ def _bias_keys(rows: Tensor, ids: Tensor, values: Tensor, width: int) -> tuple[T
     return of(keys[order]), of(values.bare().astype(np.float32)[order])
 
 
-def _bounds(min_p: Array) -> Array:
-    """Where exp(logit - best) passes min_p, give or take [R 2]. Of 0 nothing is under it, and nothing in doubt."""
-    with np.errstate(divide="ignore"):
-        edge = np.log(min_p.astype(np.float64))
-    return np.stack([edge - MARGIN, np.where(min_p > 0, edge + MARGIN, np.nan)], 1)
-
-
 def register(p: Portable) -> None:
-    """apply_penalties, apply_logit_bias, apply_token_mask, apply_temperature, apply_min_p."""
+    """apply_penalties, apply_logit_bias, apply_token_mask."""
 
     def turned(*flags: Tensor) -> str | None:
         return None if all(t.contiguous for t in flags) else recording(p)
@@ -184,19 +135,4 @@ def register(p: Portable) -> None:
     def apply_token_mask(logits: Tensor, mask: Tensor) -> Tensor:
         x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
         p.launch(masked, [x, _flags(mask), width, rows, out], out.size)
-        return out
-
-    @p.kernel(ops.apply_temperature, declines=lambda **floats: not_float(**floats))
-    def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
-        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
-        p.launch(cooled, [x, float32_rows(p, temperature), width, rows, GREEDY, out], out.size)
-        return out
-
-    @p.kernel(ops.apply_min_p, declines=lambda **floats: not_float(**floats) or recording(p))
-    def apply_min_p(logits: Tensor, min_p: Tensor) -> Tensor:
-        x, out, (rows, width) = float32_rows(p, logits), empty(HOST, logits.shape), logits.shape
-        doubts = empty(HOST, (rows,), np.int32)
-        p.launch(likely, [x, of(_bounds(min_p.bare())), width, rows, doubts, out], out.size)
-        if len(doubtful := np.flatnonzero(doubts.bare())):
-            out.bare()[doubtful] = ops.apply_min_p.reference(x.bare()[doubtful], min_p.bare()[doubtful])
         return out
