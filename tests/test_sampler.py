@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vtcore.dispatch import Dispatcher
 from vtcore.providers import reference
 from vtcore.request import Request, Submission
-from vtcore.sampler import describe, sample
+from vtcore.sampler import describe, sample, spelling
 from vtcore.sampling_params import SamplingParams
 from vtcore.tensor import of
 
@@ -47,20 +47,45 @@ def test_logprobs_name_the_chosen_token_first_then_the_likeliest_with_their_own_
     assert sampled.logprobs[1].logprob == pytest.approx(-0.4401897)
 
 
+def told_of(row, token, count):
+    with Dispatcher([reference.provider]):
+        return describe(of(np.array([row], np.float32)), [token], [count], None)[0]
+
+
 def test_a_chosen_token_outside_the_likeliest_is_told_too():
-    told = describe(np.log(np.array([0.1, 0.4, 0.3, 0.2], np.float32)), 0, 1, None)
-    assert {i: v.rank for i, v in told.items()} == {0: 4, 1: 1}
-    assert list(describe(np.zeros(3, np.float32), 2, 0, None)) == [2]
-    assert [v.rank for v in describe(np.zeros(3, np.float32), 2, -1, None).values()] == [3, 1, 2]
+    assert {i: v.rank for i, v in told_of(np.log([0.1, 0.4, 0.3, 0.2]), 0, 1).items()} == {0: 4, 1: 1}
+    assert list(told_of(np.zeros(3), 2, 0)) == [2]
+    assert [v.rank for v in told_of(np.zeros(3), 2, -1).values()] == [3, 1, 2]
 
 
 @given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.5, -math.inf, math.nan]), min_size=1, max_size=12), st.integers(-1, 14))
 def test_the_likeliest_are_those_of_a_stable_sort(values, count):
     row = np.array(values, np.float32)
-    told = describe(row, 0, count, None)
+    told = told_of(row, 0, count)
     order = np.argsort(-row, kind="stable")[: len(row) if count < 0 else count].tolist()
     assert list(told) == list(dict.fromkeys([0, *order]))
     assert [told[i].rank for i in order if i] == [rank for rank, i in enumerate(order, start=1) if i]
+
+
+def test_each_row_tells_as_much_as_it_asked_for():
+    asked = [1, None, -1, 0, 3]
+    requests = [request(SamplingParams(temperature=0, logprobs=count)) for count in asked]
+    sampled = run(np.tile([0.0, 2.0, 1.0, 3.0], (5, 1)), *requests)
+    assert [None if s.logprobs is None else list(s.logprobs) for s in sampled] == [[3], None, [3, 1, 2, 0], [3], [3, 1, 2]]
+
+
+def test_a_token_is_spelled_once():
+    asked = []
+
+    class Spells:
+        def decode(self, ids, skip_special_tokens):
+            asked.extend(ids)
+            return "" if skip_special_tokens else f"<{ids[0]}>"
+
+    decode = spelling(Spells())
+    assert [decode(i) for i in (3, 1, 3)] == ["<3>", "<1>", "<3>"]
+    assert asked == [3, 1]
+    assert spelling(None) is None
 
 
 def test_logprobs_are_those_of_the_model_whatever_is_masked():
@@ -84,6 +109,19 @@ def test_presence_counts_once_and_frequency_each_time_and_neither_the_prompt():
     assert one([1.0, 0.6], SamplingParams(temperature=0, presence_penalty=0.5), prompt=[0], output=[]) == 0
     assert one([1.0, 0.1], SamplingParams(temperature=0, frequency_penalty=0.5), prompt=[0], output=[0]) == 0
     assert one([1.0, 0.1], SamplingParams(temperature=0, frequency_penalty=0.5), prompt=[0], output=[0, 0]) == 1
+
+
+def test_penalties_count_what_has_come_since_the_step_before():
+    asked = request(SamplingParams(temperature=0, frequency_penalty=1.0), prompt=[0])
+    for token in (0, 0, 1, 0):
+        assert run([[2.5, 1.2, 0.0]], asked)[0].token_id == token
+        asked.output_token_ids.append(token)
+
+
+def test_a_bias_of_each_row_in_any_order():
+    biases = [{3: 9.0, 1: 1.0}, None, {0: 4.0, 3: -1.0}]
+    requests = [request(SamplingParams(temperature=0, logit_bias=b)) for b in biases]
+    assert [s.token_id for s in run(np.tile([0.0, 1.0, 3.0, 3.5], (3, 1)), *requests)] == [3, 3, 0]
 
 
 def test_before_min_tokens_nothing_ends_the_sequence():

@@ -20,7 +20,7 @@ from vtcore.outputs import Delta, Logprobs
 from vtcore.request import Request, Status, Submission
 from vtcore.rounding import Rounding
 from vtcore.runner import Forward, Prepared, Runner, Wanted
-from vtcore.sampler import Decode, Sampled, describe, pick, sample
+from vtcore.sampler import Sampled, describe, pick, sample, spelling
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.scheduler import Scheduler
 from vtcore.undisturbed import Undisturbed
@@ -46,6 +46,7 @@ class Engine:
     ) -> None:
         self.runner, self.scheduler, self.intake = runner, scheduler, intake
         self.forward, self.sampling = forward, sampling or forward
+        self._decode = spelling(intake.tokenizer)
         self._running: dict[str, Submission] = {}
         self._lock = Undisturbed()
         self._executor = executor(scheduler.config.async_scheduling)
@@ -243,14 +244,10 @@ class Engine:
         said = list[Logprobs]()
         if request.scores_prompt:
             following = request.prompt_token_ids[wanted.begin + 1 : wanted.begin + wanted.count + 1]
-            rows = log_softmax(logits).numpy()[: len(following)]
-            said = [describe(row, i, request.params.prompt_logprobs or 0, self._decode) for row, i in zip(rows, following, strict=True)]
+            said = describe(
+                log_softmax(logits)[: len(following)], following, [request.params.prompt_logprobs or 0] * len(following), self._decode
+            )
         return wanted, said, kept
-
-    @property
-    def _decode(self) -> Decode | None:
-        tokenizer = self.intake.tokenizer
-        return None if tokenizer is None else lambda i: str(tokenizer.decode([i], skip_special_tokens=False))
 
     def _commit(self, computed: Computed | None) -> list[Delta]:
         """What a step that landed means for its sequences, but for those that ended while it computed."""

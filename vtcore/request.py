@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class Request:
     logprobs: list[Logprobs] = field(default_factory=list)
     detokenizer: Any = None  # of Tokenizer.stream; None without text
     stops: StopTexts = field(default_factory=lambda: StopTexts((), False))
+    _array: Array = field(default_factory=lambda: np.zeros(0, np.int64))  # of output_token_ids, as far as it was asked for
 
     @property
     def prompt_token_ids(self) -> list[int]:
@@ -130,6 +132,11 @@ class Request:
         """Whether this is the sequence that prompt_logprobs are taken from: the first one."""
         return self.params.prompt_logprobs is not None and not self.index
 
+    def output_array(self) -> Array:
+        """output_token_ids as an array [n]; what is new of them is converted."""
+        self._array = np.concatenate([self._array, np.array(self.output_token_ids[len(self._array) :], np.int64)])
+        return self._array
+
     def early_ends(self) -> frozenset[int]:
         """Ids that would end the sequence before min_tokens."""
         early = len(self.output_token_ids) < self.params.min_tokens
@@ -178,6 +185,22 @@ class Submission:
     @property
     def finished(self) -> bool:
         return all(r.finished for r in self.requests)
+
+    @cached_property
+    def prompt_array(self) -> Array:
+        """prompt_token_ids as an array."""
+        return np.array(self.prompt_token_ids, np.int64)
+
+    @cached_property
+    def allowed_array(self) -> Array:
+        """allowed_token_ids as an array; empty where all are allowed."""
+        return np.array(self.params.allowed_token_ids or (), np.int64)
+
+    @cached_property
+    def biases(self) -> tuple[Array, Array]:
+        """The ids of logit_bias, rising, and their values."""
+        biases = sorted((self.params.logit_bias or {}).items())
+        return np.array([i for i, _ in biases], np.int32), np.array([value for _, value in biases], np.float32)
 
     def raise_fault(self) -> None:
         """Raises what ended it, where that was a fault."""

@@ -6,8 +6,9 @@ tokens the sequence has generated, token id) alone: neighbours, batching and pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from vtcore.ops import (
     log_softmax,
     random_sample,
     softmax,
+    top_k,
 )
 from vtcore.outputs import Logprob, Logprobs
 from vtcore.request import Request
@@ -32,6 +34,7 @@ from vtcore.tensor import Tensor, of
 
 Array = np.ndarray[Any, Any]
 Decode = Callable[[int], str]
+SPELLED = 1 << 16  # tokens whose texts are kept
 
 
 @dataclass(frozen=True)
@@ -47,41 +50,43 @@ class Sampled:
 def sample(logits: Tensor, requests: Sequence[Request], decode: Decode | None = None, likeliest: Array | None = None) -> list[Sampled]:
     """The next token of each sequence from its row of logits [R, V]. `decode` gives reported alternatives their text; `likeliest` are
     each row's likeliest ids, if they are known already."""
-    told = _raw_logprobs(logits, [r.params.logprobs is not None for r in requests])
     processed = _processed(logits, requests)
     ids, scores = _choose(processed, requests, likeliest if processed is logits else None)
+    told = _told(logits, ids, [r.params.logprobs for r in requests], decode)
+    return [Sampled(*one) for one in zip(requests, ids, told, scores, strict=True)]
+
+
+def _told(logits: Tensor, ids: Sequence[int], counts: Sequence[int | None], decode: Decode | None) -> list[Logprobs | None]:
+    """What is told of chosen tokens under the model's own logits, for those who asked."""
+    asked = [(row, count) for row, count in enumerate(counts) if count is not None]
+    if not asked:
+        return [None] * len(ids)
+    rows, numbers = zip(*asked, strict=True)
+    said = iter(describe(log_softmax(pick(logits, rows)), [ids[row] for row in rows], numbers, decode))
+    return [None if count is None else next(said) for count in counts]
+
+
+def describe(rows: Tensor, tokens: Sequence[int], counts: Sequence[int], decode: Decode | None) -> list[Logprobs]:
+    """Of each row of log probabilities [R, V] its token and its `count` (-1: all) likeliest, NaN last. Ranks of equals rise with the id."""
+    most = min(max([1, *counts]), rows.shape[-1])
+    values, best = rows.numpy(), top_k(rows, most)[1].numpy()
     return [
-        Sampled(r, token, None if row is None else describe(row, token, r.params.logprobs or 0, decode), score)
-        for r, token, row, score in zip(requests, ids, told, scores, strict=True)
+        _described(row, token, some[:count] if count >= 0 else np.argsort(-row, kind="stable"), decode)
+        for row, token, count, some in zip(values, tokens, counts, best, strict=True)
     ]
 
 
-def describe(row: Array, token: int, count: int, decode: Decode | None) -> Logprobs:
-    """A token and the `count` (-1: all) likeliest of a row of log probabilities [V]; ranks of equals rise with the id."""
-    order = _likeliest(row, count).tolist()
-    better = int(np.count_nonzero(row > row[token]) + np.count_nonzero(row[:token] == row[token]))
-    ranked = {token: better + 1} | {i: rank for rank, i in enumerate(order, start=1)}
-    return {i: Logprob(float(row[i]), rank, decode(i) if decode else None) for i, rank in ranked.items()}
+def _described(row: Array, token: int, likeliest: Array, decode: Decode | None) -> Logprobs:
+    ranked = {i: rank for rank, i in enumerate(likeliest.tolist(), start=1)}
+    if token not in ranked:
+        better = int(np.count_nonzero(row > row[token]) + np.count_nonzero(row[:token] == row[token]))
+        ranked[token] = better + 1
+    return {i: Logprob(float(row[i]), ranked[i], decode(i) if decode else None) for i in dict.fromkeys((token, *ranked))}
 
 
-def _likeliest(row: Array, count: int) -> Array:
-    """The ids of the `count` (-1: all) largest, largest first, equals by id, NaN last."""
-    falling = -row
-    if 0 <= count < len(row):  # sorting a vocabulary takes much longer than finding the few that are worth it
-        last = np.partition(falling, max(count - 1, 0))[max(count - 1, 0)]
-        if not np.isnan(last):
-            ids = np.flatnonzero(falling <= last)
-            return ids[np.argsort(falling[ids], kind="stable")][:count]
-    return np.argsort(falling, kind="stable")[: len(row) if count < 0 else count]
-
-
-def _raw_logprobs(logits: Tensor, asked: Sequence[bool]) -> list[Array | None]:
-    """Rows of log probabilities under the model's own logits, for those who asked."""
-    rows = [i for i, a in enumerate(asked) if a]
-    if not rows:
-        return [None] * len(asked)
-    values = iter(log_softmax(pick(logits, rows)).numpy())
-    return [next(values) if a else None for a in asked]
+def spelling(tokenizer: Any) -> Decode | None:
+    """Single tokens as texts, kept once they were asked for; None without a tokenizer."""
+    return None if tokenizer is None else lru_cache(SPELLED)(lambda i: str(tokenizer.decode([i], skip_special_tokens=False)))
 
 
 def pick(logits: Tensor, rows: Sequence[int]) -> Tensor:
@@ -96,10 +101,10 @@ def _processed(logits: Tensor, requests: Sequence[Request]) -> Tensor:
     vocab = logits.shape[-1]
     if (mask := _mask(requests, vocab)) is not None:
         logits = apply_token_mask(logits, of(mask))
-    biases = [(row, i, value) for row, r in enumerate(requests) for i, value in (r.params.logit_bias or {}).items()]
-    if biases:
+    if biases := [(row, *r.submission.biases) for row, r in enumerate(requests) if r.params.logit_bias]:
         rows, ids, values = zip(*biases, strict=True)
-        logits = apply_logit_bias(logits, _ints(rows), _ints(ids), of(np.array(values, np.float32)))
+        places = of(np.repeat(_array(rows), [*map(len, ids)])), of(np.concatenate(ids))
+        logits = apply_logit_bias(logits, *places, of(np.concatenate(values)))
     if any(r.params.penalised for r in requests):
         logits = _penalise(logits, requests, vocab)
     return logits
@@ -110,8 +115,8 @@ def _penalise(logits: Tensor, requests: Sequence[Request], vocab: int) -> Tensor
     seen, counts = np.zeros((len(requests), vocab), bool), np.zeros((len(requests), vocab), np.int32)
     for row, r in enumerate(requests):
         if r.params.penalised:
-            seen[row, r.prompt_token_ids] = True
-            np.add.at(counts[row], r.output_token_ids, 1)
+            seen[row, r.submission.prompt_array] = True
+            np.add.at(counts[row], r.output_array(), 1)
     params = [r.params for r in requests]
     repetition, frequency, presence = (_floats(params, f"{n}_penalty") for n in ("repetition", "frequency", "presence"))
     penalised: Tensor = apply_penalties(logits, of(seen), of(counts), repetition, frequency, presence)
@@ -120,22 +125,25 @@ def _penalise(logits: Tensor, requests: Sequence[Request], vocab: int) -> Tensor
 
 def _mask(requests: Sequence[Request], vocab: int) -> Array | None:
     """[R, V], True for what may not be chosen; None where everything may."""
-    rows = [_excluded(r, vocab) for r in requests]
-    if all(row is None for row in rows):
+    barred = [(row, r, r.early_ends(), r.ends_of_bad_words()) for row, r in enumerate(requests)]
+    barred = [(row, r, ends, words) for row, r, ends, words in barred if ends or words or r.params.allowed_token_ids is not None]
+    if not barred:
         return None
-    return np.stack([np.zeros(vocab, bool) if row is None else row for row in rows])
+    mask = np.zeros((len(requests), vocab), bool)
+    for row, r, ends, words in barred:
+        _exclude(mask[row], r, ends, words)
+    return mask
 
 
-def _excluded(request: Request, vocab: int) -> Array | None:
-    allowed, ends, words = request.params.allowed_token_ids, request.early_ends(), request.ends_of_bad_words()
-    if allowed is None and not ends and not words:
-        return None
-    row = np.full(vocab, allowed is not None)
-    row[list(allowed or ())] = False
+def _exclude(row: Array, request: Request, ends: Collection[int], words: Collection[int]) -> None:
+    if request.params.allowed_token_ids is not None:
+        row[:] = True
+        row[request.submission.allowed_array] = False
     row[list(ends)] = True
-    strict = row.copy()
-    strict[list(words)] = True
-    return row if strict.all() else strict  # where only bad words are left, they may be said: something has to be
+    ids = list(words)
+    before, row[ids] = row[ids], True
+    if row.all():
+        row[ids] = before  # where only bad words are left, they may be said: something has to be
 
 
 def _choose(logits: Tensor, requests: Sequence[Request], likeliest: Array | None) -> tuple[list[int], list[float]]:
@@ -154,7 +162,8 @@ def _choose(logits: Tensor, requests: Sequence[Request], likeliest: Array | None
 def _draw(logits: Tensor, requests: Sequence[Request]) -> tuple[Array, Array]:
     """A token for each row, and its probability."""
     params = [r.params for r in requests]
-    logits = apply_temperature(logits, _floats(params, "temperature"))
+    if any(p.temperature != 1 for p in params):
+        logits = apply_temperature(logits, _floats(params, "temperature"))
     if any(p.min_p for p in params):
         logits = apply_min_p(logits, _floats(params, "min_p"))
     if any(p.top_k or p.top_p < 1 for p in params):
@@ -171,4 +180,8 @@ def _floats(params: Sequence[SamplingParams], name: str) -> Tensor:
 
 
 def _ints(values: Iterable[int]) -> Tensor:
-    return of(np.array(list(values), np.int32))
+    return of(_array(values))
+
+
+def _array(values: Iterable[int]) -> Array:
+    return np.array(list(values), np.int32)
