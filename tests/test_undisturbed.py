@@ -9,7 +9,7 @@ import pytest
 from tests.patience import SECONDS
 from tests.tiny import EOS, Bytes, Script, drain, engine
 from vtcore.sampling_params import SamplingParams
-from vtcore.undisturbed import Undisturbed
+from vtcore.undisturbed import Undisturbed, importing
 
 HELLO = [32, *b"hello, world", EOS]
 
@@ -77,6 +77,28 @@ def test_who_ignores_it_goes_on_ignoring_it(handler):
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_imported_is_imported_whole(which):
+    done = []
+
+    def end(*_):
+        raise SystemExit(3)
+
+    def imports():
+        with importing():
+            signal.raise_signal(which)
+            done.append("imported")
+        done.append("went on")
+
+    usual = signal.signal(which, end)
+    try:
+        with pytest.raises(SystemExit):
+            imports()
+    finally:
+        signal.signal(which, usual)
+    assert done == ["imported"]
 
 
 def test_it_is_a_lock():

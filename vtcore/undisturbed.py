@@ -1,4 +1,4 @@
-"""A lock under which Ctrl-C waits, so that nothing that it guards is left half changed."""
+"""A lock under which Ctrl-C waits, so that nothing that it guards is left half changed; and a block under which libraries are imported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ from types import FrameType
 from typing import Any
 
 Handler = Callable[[int, FrameType | None], Any]
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until it is left: NumPy and others make of what is raised while they are imported an error of their own."""
+    if not _main():  # no signal is told to another thread
+        yield
+        return
+    came: list[int] = []
+    usual = {which: signal.signal(which, lambda number, _: came.append(number)) for which in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for which, handler in usual.items():
+            signal.signal(which, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 class Undisturbed:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vtcore.cli import config_file, options
+from vtcore.undisturbed import importing
 
 if TYPE_CHECKING:
     from vtcore.server.listening import Listening
@@ -109,7 +110,8 @@ def _end(*_: object) -> NoReturn:
 
 def _serve(process: EngineProcess, model: Path, args: argparse.Namespace, listening: Listening) -> None:
     """What is imported here takes as long as a small model's loading, which goes on meanwhile."""
-    from vtcore.server.launch import Spoken, serve
+    with importing():
+        from vtcore.server.launch import Spoken, serve
 
     config = {
         "names": args.served_model_name or [args.model],

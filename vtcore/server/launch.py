@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from vtcore.collector import loading
 from vtcore.errors import VtcoreError
+from vtcore.undisturbed import importing
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
     from vtcore.server.config import ServerConfig
+    from vtcore.server.draining import DrainingServer
     from vtcore.server.listening import Listening
     from vtcore.server.process import EngineProcess
     from vtcore.server.remote import RemoteEngine
@@ -63,9 +65,10 @@ def serve(process: EngineProcess, model: Path, config: Mapping[str, Any], spoken
 
     Raises VtcoreError where the engine's process ends before it is ready, and where it has died too often to be started again: whoever
     started the server then starts it anew."""
-    with loading():
+    with importing(), loading():
         made = _make(process, model, config)
-    asyncio.run(_serve(made, spoken, listening))
+        server = _server(made, spoken, listening)
+    asyncio.run(_serve(made, server, listening))
 
 
 def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Made:
@@ -83,14 +86,17 @@ def _make(process: EngineProcess, model: Path, config: Mapping[str, Any]) -> Mad
     return Made(application(engine, checkpoint, tokenizer, told, tracing), engine, tracing)
 
 
-async def _serve(made: Made, spoken: Spoken, listening: Listening) -> None:
+def _server(made: Made, spoken: Spoken, listening: Listening) -> DrainingServer:
     import uvicorn
 
     from vtcore.server.draining import DrainingServer
 
+    return DrainingServer(uvicorn.Config(made.app, **spoken.uvicorn()), made.engine, listening.place)
+
+
+async def _serve(made: Made, server: DrainingServer, listening: Listening) -> None:
     try:
         await made.engine.start()
-        server = DrainingServer(uvicorn.Config(made.app, **spoken.uvicorn()), made.engine, listening.place)
         lost = asyncio.create_task(_stop_without(made.engine, server))
         await _listen(server, listening)
         if lost.done():
