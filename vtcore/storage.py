@@ -68,6 +68,8 @@ class Storage:
             if memory is HOST:
                 for other, there in self.copies.items():
                     if (view := other.view(there)) is not None:
+                        if not self.written.all():
+                            other.synchronize()  # what nobody has written may still have to be made zeros
                         held, self.shared = Held(view[: self.nbytes], 0, None), other
             elif HOST in self.copies and (held := memory.adopt(self.copies[HOST].buffer[: self.nbytes])) is not None:
                 self.shared = memory

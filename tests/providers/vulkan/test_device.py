@@ -112,23 +112,6 @@ def test_parameters_beyond_128_bytes_come_from_a_buffer(device, made, there):
     assert [o.numpy()[0] for o in outs] == [0, 40, 80]
 
 
-def test_descriptor_sets_go_with_their_buffers(device, plus, there):
-    (x,) = there(device, np.zeros(8, np.float32))
-    for _ in range(3):
-        device.scratch = device.apart()  # as of a capture that is dropped
-        y = empty(device, (8,))
-        device.each(plus, [x, y], [], 8)
-        assert len(device.pipelines._sets) == 1
-        device.synchronize()
-        device.scratch = device.home
-        del y
-        gc.collect()
-        for _ in range(2):  # one sees that it is dropped, the next gives it back
-            device._sweep()
-        assert not device.pipelines._sets
-    assert len(next(iter(device.pipelines._pipes.values())).free) == 1
-
-
 def test_memory_that_is_not_there_is_a_sum(device):
     kept = device.alloc(1 << 20)
     with pytest.raises(OutOfMemoryError, match=r"vulkan: [\d,]+ bytes more don't fit: [\d,]+ of [\d,]+ bytes are taken on llvmpipe"):

@@ -51,7 +51,7 @@ def test_a_descriptor_set_that_shows_nothing_yet_is_not_kept(device, plus, there
         raise KeyboardInterrupt
 
     with monkeypatch.context() as changed:
-        changed.setattr(device.pipelines, "_write", interrupted)
+        changed.setattr(device.sets, "_write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             device.each(plus, [x, y], [], 8)
     device.each(plus, [x, y], [], 8)

@@ -13,6 +13,7 @@ from vtcore.ops import add, mul
 from vtcore.providers import find
 from vtcore.providers.vulkan import STAGED, physical
 from vtcore.providers.vulkan.api import vk
+from vtcore.storage import Storage
 from vtcore.tensor import of
 
 
@@ -63,6 +64,17 @@ def test_buffers_go_back_once_nobody_looks_at_them(provider):
     device.synchronize()
     assert all((k == 2).all() for k in kept)
     assert device.live == 0
+
+
+def test_the_host_sees_zeros_where_nobody_has_written(provider):
+    device = provider.device
+    held = device.alloc(4096)
+    device.upload(held, 0, np.full(4096, 7, np.uint8))
+    device.release(held)
+    del held
+    storage = Storage(4096)
+    storage.at(device)  # in the place of what was given back
+    assert not storage.at(HOST).buffer.any()
 
 
 def test_what_was_adopted_is_given_back_and_its_array_with_it(provider):

@@ -15,12 +15,13 @@ from vtcore.memory import UNSEEN, Array, Held, references
 from vtcore.providers.gpu.device import Device, Values
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.vulkan.api import Handle, told, vk
-from vtcore.providers.vulkan.heap import Buffer, Heap, Lease
+from vtcore.providers.vulkan.heap import SMALL, Buffer, Heap, Lease
 from vtcore.providers.vulkan.imports import Imports, possible
 from vtcore.providers.vulkan.physical import HOST_PAGES, Physical
 from vtcore.providers.vulkan.pipelines import Pipelines
 from vtcore.providers.vulkan.queue import Queue
 from vtcore.providers.vulkan.recording import Bound, Recording
+from vtcore.providers.vulkan.sets import Sets
 from vtcore.providers.vulkan.staging import Staging
 
 WIDEST = 1 << 15  # groups along the first axis of a grid
@@ -42,14 +43,15 @@ class Vulkan(Device):
         self.heap, self.shares = Heap(self.handle, physical, not staged, imports), imports is not None
         self.limits = physical.limits
         self.capacity = physical.limits.memory or None
-        self.pipelines = Pipelines(self.handle, physical.name, physical.limits, physical.bindings)
+        self.sets = Sets(self.handle, self.queue, physical.limits.binding)
+        self.pipelines = Pipelines(self.handle, physical.name, physical.limits, physical.bindings, self.sets)
         self.queue.after.append(self._sweep)
         self._doomed: deque[tuple[int, Buffer]] = deque()  # since which tick nobody has which buffer
 
     def _make(self, size: int, zero: bool) -> Lease:
         self.queue.alive()
         buffer = self.heap.make(size)
-        if zero and not self.shares:  # fresh pages of the host's are zeros
+        if zero and not (self.shares and size >= SMALL):  # fresh pages of the host's are zeros; a small buffer's were perhaps another's
             self._fill(buffer, size)
         return self.heap.lease(buffer)
 
@@ -84,7 +86,6 @@ class Vulkan(Device):
             while doomed and doomed[0][0] <= self.queue.done:
                 buffer = doomed.popleft()[1]
                 if not buffer.leases:
-                    self.pipelines.forget(buffer.sets)
                     self.heap.free(buffer)
             doomed.extend((last, buffer) for buffer in self.heap.dropped())
 
@@ -149,18 +150,17 @@ class Vulkan(Device):
         if not pipe.pushes:
             parameters = Parameters(self, packed)
             packed, shown, kept = b"", (*shown, parameters.held.buffer.buffer), (*kept, parameters)
-        numbers = [b.number for b in shown]
-        wide = min(groups, WIDEST)
+        numbers, sets, wide = [b.number for b in shown], self.sets.showing(shown), min(groups, WIDEST)
         return Bound(
             pipe.handle,
             pipe.layout,
-            self.pipelines.sets(pipe, shown),
+            sets.sets,
             packed,
             (wide, -(-groups // wide)),
             (*(numbers[i] for i in pipe.reads), *numbers[len(buffers) :]),
             tuple(numbers[i] for i in pipe.writes),
             shown,
-            kept,
+            (*kept, sets),
         )
 
     def enqueue(self, bound: Bound) -> None:
@@ -175,6 +175,7 @@ class Vulkan(Device):
             return
         self.queue.close()
         self.pipelines.close()
+        self.sets.close()
         self.heap.close()
         vk.vkDestroyDevice(self.handle, None)
         vk.vkDestroyInstance(self.instance, None)

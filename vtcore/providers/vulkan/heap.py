@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from vtcore.errors import OutOfMemoryError, ProviderError
-from vtcore.memory import Array
+from vtcore.memory import UNSEEN, Array, references
 from vtcore.providers.vulkan.api import OUT_OF_MEMORY, Handle, ffi, lib, told, vk
 from vtcore.providers.vulkan.imports import KIND, MAPPED, Imports, own
 from vtcore.providers.vulkan.physical import Physical
@@ -22,16 +21,40 @@ SLAB = 4 << 20
 
 
 class Slab:
-    """A piece of device memory; `mapped` are its bytes, where the host sees them."""
+    """A piece of device memory; `mapped` are its bytes, where the host sees them.
+
+    What was given back is given out again to a buffer of the same size (there are few sizes), unless the host still looks at it."""
 
     def __init__(self, memory: Handle, size: int, mapped: Array | None) -> None:
         self.memory, self.size, self.mapped, self.used, self.users = memory, size, mapped, 0, 0
+        self._holes: defaultdict[int, deque[tuple[int, Array | None]]] = defaultdict(deque)  # where they begin, and the bytes, by size
+
+    def take(self, size: int, alignment: int) -> int | None:
+        """Where so many bytes begin that nobody has; None: there are none."""
+        if (begin := self._hole(self._holes[size])) is None:
+            begin = -(-self.used // alignment) * alignment
+        if begin + size > self.size:
+            return None
+        self.used, self.users = max(self.used, begin + size), self.users + 1
+        return begin
+
+    @staticmethod
+    def _hole(holes: deque[tuple[int, Array | None]]) -> int | None:
+        if holes and (holes[0][1] is None or references(holes[0][1]) <= UNSEEN):
+            return holes.popleft()[0]
+        holes.rotate(-1)
+        return None
+
+    def give(self, begin: int, size: int, mapped: Array | None) -> None:
+        """No buffer has these any more."""
+        self._holes[size].append((begin, mapped))
+        self.users -= 1
 
 
 class Buffer:
     """A Vulkan buffer over a part of a slab."""
 
-    __slots__ = ("adopted", "begin", "busy", "handle", "leases", "mapped", "number", "sealed", "sets", "size", "slab")
+    __slots__ = ("adopted", "begin", "busy", "handle", "leases", "mapped", "number", "place", "sealed", "size", "slab")
 
     def __init__(self, number: int, handle: Handle, size: int, slab: Slab, mapped: Array | None, begin: int = 0) -> None:
         self.number, self.handle, self.size, self.slab, self.mapped = number, handle, size, slab, mapped
@@ -39,7 +62,7 @@ class Buffer:
         self.adopted = False  # they are a host array's
         self.busy = self.leases = 0  # busy: the tick at whose end the last command that uses it is done
         self.sealed = False  # a recorded step uses it
-        self.sets: list[Any] = []  # keys of descriptor sets that show it
+        self.place = (0, 0)  # where its bytes begin in the slab, and how many they are there
 
 
 class Lease:
@@ -70,7 +93,7 @@ class Heap:
         self._numbers = count(1)
         self._alive: dict[int, Buffer] = {}
         self._slabs: set[Slab] = set()
-        self._open: dict[int, Slab] = {}
+        self._shared: defaultdict[int, list[Slab]] = defaultdict(list)  # by kind, those of small buffers
         self._allowed = self._types()
         self.kind = self._kind((MAPPED | LOCAL | CACHED, MAPPED | CACHED, MAPPED | LOCAL, MAPPED) if mapped else (LOCAL, 0))
         self.staging = self.kind if mapped else self._kind((MAPPED | CACHED, MAPPED))
@@ -100,7 +123,7 @@ class Heap:
         try:
             handle = self._buffer(size)
             try:
-                slab, begin = self._place(handle, kind)
+                slab, begin, taken = self._place(handle, kind)
             except BaseException:
                 vk.vkDestroyBuffer(self.device, handle, None)
                 raise
@@ -110,8 +133,9 @@ class Heap:
                 f"vulkan: {size:,} bytes more don't fit: {self.taken:,} of {self.size:,} bytes are taken on {self.name} "
                 f"({type(error).__name__})"
             ) from error
-        slab.users += 1
-        return self._known(Buffer(next(self._numbers), handle, size, slab, None if slab.mapped is None else own(slab.mapped, begin, size)))
+        made = Buffer(next(self._numbers), handle, size, slab, None if slab.mapped is None else own(slab.mapped, begin, size))
+        made.place = begin, taken
+        return self._known(made)
 
     def adopt(self, host: Array) -> Buffer | None:
         """A buffer that is a host array's own bytes, with the rest of their pages; None where the driver doesn't take them."""
@@ -160,17 +184,17 @@ class Heap:
         host = vk.VkExternalMemoryBufferCreateInfo(handleTypes=KIND) if self.imports else None
         return vk.vkCreateBuffer(self.device, vk.VkBufferCreateInfo(pNext=host, size=size, usage=USAGE), None)
 
-    def _place(self, handle: Handle, kind: int) -> tuple[Slab, int]:
+    def _place(self, handle: Handle, kind: int) -> tuple[Slab, int, int]:
+        """A slab, where in it the buffer's bytes begin, and how many they are."""
         needs = vk.vkGetBufferMemoryRequirements(self.device, handle)
-        if needs.size >= SMALL:
-            return self._slab(needs.size, kind), 0
-        slab = self._open.get(kind)
-        begin = 0 if slab is None else -(-slab.used // needs.alignment) * needs.alignment
-        if slab is None or begin + needs.size > slab.size:
-            slab, begin = self._slab(SLAB, kind), 0
-            self._open[kind] = slab
-        slab.used = begin + needs.size
-        return slab, begin
+        size, shared = int(needs.size), self._shared[kind] if needs.size < SMALL else []
+        for slab in shared:
+            if (begin := slab.take(size, needs.alignment)) is not None:
+                return slab, begin, size
+        slab = self._slab(SLAB if size < SMALL else size, kind)
+        shared.append(slab)
+        slab.take(size, needs.alignment)
+        return slab, 0, size
 
     def _slab(self, size: int, kind: int) -> Slab:
         slab = Slab(*(self._apart(size, kind) if self.imports is None else self._imported(self.imports, size, kind)))
@@ -193,12 +217,15 @@ class Heap:
         if self._alive.pop(buffer.number, None) is None:  # the device was closed
             return
         lib.vkDestroyBuffer(self.device, buffer.handle, ffi.NULL)
-        buffer.slab.users -= 1
-        if not buffer.slab.users and buffer.slab not in self._open.values():
+        buffer.slab.give(*buffer.place, buffer.mapped)
+        if not buffer.slab.users:
             self._give(buffer.slab)
 
     def _give(self, slab: Slab) -> None:
         lib.vkFreeMemory(self.device, slab.memory, ffi.NULL)
+        for shared in self._shared.values():
+            if slab in shared:
+                shared.remove(slab)
         self._slabs.discard(slab)
         self.taken -= slab.size
 

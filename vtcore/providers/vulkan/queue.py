@@ -62,11 +62,13 @@ class Queue:
             self.flush()
         if self._open is None:
             self.alive()
-            self._open = Recording(self._idle.pop() if self._idle else self.command(), once=True)
+            self._open = Recording(self.command(), once=True)
         return self._open
 
     def command(self) -> Handle:
-        """A new command buffer."""
+        """A command buffer: one that has ended, or a new one."""
+        if self._idle:
+            return self._idle.pop()
         wanted = vk.VkCommandBufferAllocateInfo(commandPool=self.pool, level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
         with told("making a command buffer"):
             return vk.vkAllocateCommandBuffers(self.device, wanted)[0]
@@ -86,13 +88,15 @@ class Queue:
         batch, count = self._open, 0
         if batch is not None:
             batch.end()
-            self._commands[0], count, self._open = batch.command, 1, None
+            self._commands[0], count = batch.command, 1
             self._flying.append((self.tick + 1, batch.command))
         if then is not None:
             self._commands[count], count, self.sealed = then, count + 1, self.tick + 1
         self._submit.commandBufferCount, self._signal[0] = count, self.tick + 1
-        self._good(lib.vkQueueSubmit(self.queue, 1, self._submit, ffi.NULL), "submitting")
-        self.tick, self.submissions = self.tick + 1, self.submissions + 1
+        if not (code := lib.vkQueueSubmit(self.queue, 1, self._submit, ffi.NULL)):
+            self.tick, self.submissions = self.tick + 1, self.submissions + 1
+        self._open = None  # last: what the collector drops meanwhile may be a part of this batch
+        self._good(code, "submitting")
 
     def wait(self) -> None:
         """Until all that was recorded has ended."""
