@@ -1,6 +1,7 @@
 """A stand-in for cuda-python's driver module: memory is the host's, and a module's image is the kernel's text, run as fibers."""
 
 import ctypes
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 
@@ -15,6 +16,15 @@ class Status(int):
 
 GOOD, FULL, ILLEGAL = Status(0), Status(2), Status(700)
 STREAM = 7
+# what is made, and by what it is given back
+MADE = {
+    "cuDevicePrimaryCtxRetain": "context", "cuStreamCreate": "stream", "cuMemAlloc": "memory", "cuMemHostAlloc": "pinned memory",
+    "cuEventCreate": "event", "cuModuleLoadData": "module", "cuStreamEndCapture": "graph", "cuGraphInstantiate": "executable",
+}  # fmt: skip
+GIVEN_BACK = {
+    "cuDevicePrimaryCtxRelease": "context", "cuStreamDestroy": "stream", "cuMemFree": "memory", "cuMemFreeHost": "pinned memory",
+    "cuEventDestroy": "event", "cuModuleUnload": "module", "cuGraphDestroy": "graph", "cuGraphExecDestroy": "executable",
+}  # fmt: skip
 
 
 class FakeDriver:
@@ -25,6 +35,7 @@ class FakeDriver:
         self.memory, self.devices, self.blocks, self.calls = memory, devices, {}, []
         self.captured = None
         self.failing = {}
+        self.held = Counter()  # by kind, what was made and not given back
 
     def __getattribute__(self, name):
         found = object.__getattribute__(self, name)
@@ -33,7 +44,15 @@ class FakeDriver:
 
         def called(*args):
             self.calls.append(name)
-            return (self.failing[name],) if name in self.failing else found(*args)
+            if name in self.failing:
+                return (self.failing[name],)
+            assert self.held["context"] or name not in {**MADE, **GIVEN_BACK} or "Ctx" in name, f"{name} without a context"
+            result = found(*args)
+            if not result[0]:
+                self.held[MADE.get(name)] += 1
+                self.held[GIVEN_BACK.get(name)] -= 1
+                self.held.pop(None, 0)
+            return result
 
         return called
 
@@ -53,14 +72,12 @@ class FakeDriver:
         return GOOD, {75: 9, 76: 0}[attribute]
 
     def cuDevicePrimaryCtxRetain(self, device):
-        return GOOD, "context"
+        return GOOD, f"context of device {device}"
 
-    def cuDevicePrimaryCtxRelease(self, device):
-        self.blocks.clear()
+    def _done(self, *args):
         return (GOOD,)
 
-    def cuCtxSetCurrent(self, context):
-        return (GOOD,)
+    cuDevicePrimaryCtxRelease = cuCtxSetCurrent = cuStreamDestroy = cuMemFreeHost = cuEventDestroy = cuModuleUnload = _done
 
     def cuStreamCreate(self, flags):
         return GOOD, STREAM

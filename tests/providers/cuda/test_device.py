@@ -1,9 +1,11 @@
+import gc
+import os
 import threading
 
 import numpy as np
 import pytest
 
-from tests.providers.cuda.fake import ILLEGAL, FakeDriver
+from tests.providers.cuda.fake import FULL, ILLEGAL, FakeDriver
 from tests.providers.recorded import negate, two_norms
 from vtcore import ops
 from vtcore.assembly import limit_of
@@ -13,7 +15,7 @@ from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableEr
 from vtcore.providers import cuda
 from vtcore.providers.cuda.device import CUDA
 from vtcore.providers.cuda.driver import Driver
-from vtcore.providers.cuda.staging import SIZE
+from vtcore.providers.cuda.staging import SIZE, SLOTS
 from vtcore.providers.gpu.provider import Accelerator
 
 RNG = np.random.default_rng(0)
@@ -103,10 +105,75 @@ def test_after_an_error_that_stays_every_call_raises(device, module):
     device.close()
 
 
-def test_another_thread_works_in_the_same_context(device, module):
-    threading.Thread(target=device.synchronize).start()
+@pytest.fixture
+def used(device):
+    """A device that holds something of every kind, and a step that was recorded on it."""
+    return two_norms(device, "cuda")[0]
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_closed_device_gives_back_what_it_made_and_no_more(device, module, used, others):
+    device.alloc(1 << 20)
+    kept = [CUDA(Driver(module), 0, "sm_90", lambda source, architecture: source.encode()) for _ in range(others)]
+    assert set(module.held) == {"context", "stream", "memory", "pinned memory", "event", "module", "graph", "executable"}
+    device.close()
+    device.close()
+    theirs = {"context": 1, "stream": 1, "pinned memory": 1, "event": SLOTS} if kept else {}
+    assert +module.held == theirs
+    for ask in (used.replay, device.synchronize, lambda: device.alloc(16)):
+        with pytest.raises(ProviderError, match="cuda: the device was closed, and what it held is gone"):
+            ask()
+
+
+def test_a_device_that_is_dropped_is_closed(module):
+    used = two_norms(CUDA(Driver(module), 0, "sm_90", lambda source, architecture: source.encode()), "cuda")
+    gc.collect()
+    assert module.held["executable"]
+    del used
+    gc.collect()
+    assert +module.held == {}
+
+
+@pytest.mark.parametrize("failing", ["cuDevicePrimaryCtxRetain", "cuStreamCreate", "cuMemGetInfo", "cuMemHostAlloc", "cuEventCreate"])
+def test_a_device_that_does_not_open_leaves_nothing(module, failing):
+    module.failing[failing] = FULL
+    with pytest.raises(OutOfMemoryError):
+        CUDA(Driver(module), 0, "sm_90", lambda source, architecture: source.encode())
+    assert +module.held == {}
+
+
+def test_a_graph_that_is_not_made_leaves_nothing(device, module):
+    module.failing["cuGraphInstantiate"] = FULL
+    with pytest.raises(OutOfMemoryError):
+        device.seal([])
+    assert module.held["graph"] == 0
+
+
+def test_a_thread_that_works_on_two_devices_changes_between_their_contexts(device, module):
+    other = CUDA(Driver(module), 1, "sm_90", lambda source, architecture: source.encode())
     device.synchronize()
-    assert module.calls.count("cuCtxSetCurrent") >= 2
+    before = len(module.calls)
+    for each in (other, device, other):
+        each.synchronize()
+    assert module.calls[before:] == ["cuCtxSetCurrent", "cuStreamSynchronize"] * 3
+
+
+def test_a_device_of_the_process_that_this_one_was_forked_from_is_refused(device, module, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    before = len(module.calls)
+    with pytest.raises(ProviderError, match="cuda: the device was opened by the process that this one was forked from"):
+        device.alloc(16)
+    device.close()
+    assert len(module.calls) == before
+
+
+def test_another_thread_works_in_the_same_context(device, module):
+    before = len(module.calls)
+    thread = threading.Thread(target=device.synchronize)
+    thread.start()
+    thread.join()
+    device.synchronize()
+    assert module.calls[before:] == ["cuCtxSetCurrent", "cuStreamSynchronize", "cuStreamSynchronize"]
 
 
 def test_what_the_compiler_refuses_once_names_op_and_kernel(module):

@@ -150,6 +150,7 @@ class CublasLt:
         self.device, self.library = device, Library(module)
         device.driver.enter()
         self.handle: int = self.library("create")
+        device.made_here.callback(self.library, "destroy", self.handle)
         self.workspace: Held = device.alloc(WORKSPACE)
         device.capacity -= WORKSPACE  # what a model may have
         self.one, self.zero = ctypes.c_float(1), ctypes.c_float(0)
@@ -178,11 +179,8 @@ class CublasLt:
         return begin + tensor.offset * tensor.nbytes // max(1, tensor.size)
 
     def close(self) -> None:
-        """Give the handle back, once what was enqueued is done."""
+        """Give the plans back; the handle goes with the device."""
         self.plan.cache_clear()
-        if not self.device.driver.lost:
-            self.device.synchronize()
-            self.library("destroy", self.handle)
 
 
 def alignment(address: int) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple, Protocol
 
 from vtcore.errors import KernelBuildError, LibraryError, OutOfMemoryError, ProviderError
@@ -49,20 +50,29 @@ class Launch(NamedTuple):
 
 
 class CUDA(Device):
-    """One device. `compile` makes machine code of a text: NVRTC."""
+    """One device. `compile` makes machine code of a text: NVRTC.
+
+    Its context may have other users in this process, with whom it would outlive this one: so each thing that was made in it is given
+    back by itself, the last one first."""
 
     name = "cuda"
 
     def __init__(self, driver: Driver, number: int, architecture: str, compile: Compile) -> None:
         super().__init__()
         self.driver, self.architecture, self.compile = driver, architecture, compile
-        self._device = driver("cuDeviceGet", number)
-        driver.use(self._device)
-        self.stream = driver("cuStreamCreate", NON_BLOCKING)
-        _, total = driver("cuMemGetInfo")
+        self._buffers: set[int] = set()
+        self._graphs: dict[int, Any] = {}
+        device = driver("cuDeviceGet", number)
+        with ExitStack() as made:  # what gives it back
+            driver.use(device)
+            made.callback(driver.release, device)
+            self.stream = driver("cuStreamCreate", NON_BLOCKING)
+            made.callback(driver, "cuStreamDestroy", self.stream)
+            _, total = driver("cuMemGetInfo")
+            self._staging = Staging(driver, self.stream, made)
+            self.made_here = made.pop_all()
         self.limits = Limits(binding=total, memory=total, local=SHARED, group=1024, subgroups=target.WARP)
         self.capacity: int = total
-        self._staging = Staging(driver, self.stream)
         self._doomed: deque[int] = deque()  # buffers that nobody has any more
         self._functions: dict[str, tuple[Any, struct.Struct, tuple[int, ...]]] = {}
         self._failed: dict[str, str] = {}
@@ -80,6 +90,7 @@ class CUDA(Device):
             raise OutOfMemoryError(
                 f"cuda: {size:,} bytes more don't fit: {self.made:,} are taken here, and {free:,} of the device's {total:,} are free"
             ) from full
+        self._buffers.add(buffer)
         if zero:
             self._zero(buffer, size)
         return buffer
@@ -99,7 +110,11 @@ class CUDA(Device):
     def synchronize(self) -> None:
         self.driver("cuStreamSynchronize", self.stream)
         for _ in range(len(self._doomed)):
-            self.driver("cuMemFree", self._doomed.popleft())
+            self._free(self._doomed.popleft())
+
+    def _free(self, buffer: int) -> None:
+        self._buffers.discard(buffer)
+        self.driver("cuMemFree", buffer)
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
         """KernelBuildError, each time, with NVRTC's log where it refuses the kernel's text."""
@@ -120,7 +135,9 @@ class CUDA(Device):
         except ProviderError as wrong:
             self._failed[kernel.name] = f"cuda: kernel {kernel.name}: {wrong}"
             raise KernelBuildError(self._failed[kernel.name]) from wrong
-        function = self.driver("cuModuleGetFunction", self.driver("cuModuleLoadData", code), kernel.name.encode())
+        module = self.driver("cuModuleLoadData", code)
+        self.made_here.callback(self.driver, "cuModuleUnload", module)
+        function = self.driver("cuModuleGetFunction", module, kernel.name.encode())
         n = len(kernel.buffers)
         layout = struct.Struct("=" + "Q" * n + "".join(FORMATS[p.dtype] for p in kernel.parameters))
         return function, layout, (*range(0, 8 * n, 8), *range(8 * n, layout.size, 4))
@@ -140,26 +157,40 @@ class CUDA(Device):
             if isinstance(wrong, LibraryError):
                 return super().seal(launches)
             raise
-        return Graph(self, self.driver("cuStreamEndCapture", self.stream))
+        return Graph(self.driver, self.stream, self.driver("cuStreamEndCapture", self.stream), self._graphs)
 
     def close(self) -> None:
-        """Give back the context, and with it all that was made in it."""
-        if not self.driver.lost:
+        """Give back all that was made, and the context; what is left in tensors is gone."""
+        if self.driver.lost or self.driver.inherited:
+            return
+        with self.made_here:  # also where waiting fails, as far as it goes
             self.synchronize()
-            self.driver("cuDevicePrimaryCtxRelease", self._device)
+            while self._graphs:
+                self.driver("cuGraphExecDestroy", self._graphs.popitem()[1])
+            for buffer in list(self._buffers):
+                self._free(buffer)
+
+    def __del__(self) -> None:
+        """Of a device that was only dropped: now."""
+        if hasattr(self, "made_here") and not sys.is_finalizing():
+            self.close()
 
 
 class Graph:
-    """Launches that the device holds as one."""
+    """Launches that the device holds as one. `held`: all that weren't given back yet."""
 
-    def __init__(self, device: CUDA, graph: Any) -> None:
-        self.device = device
-        self.executable = device.driver("cuGraphInstantiate", graph, 0)
-        device.driver("cuGraphDestroy", graph)
+    def __init__(self, driver: Driver, stream: Any, graph: Any, held: dict[int, Any]) -> None:
+        self.driver, self.stream, self.held = driver, stream, held
+        try:
+            self.executable = driver("cuGraphInstantiate", graph, 0)
+            held[id(self)] = self.executable
+        finally:
+            driver("cuGraphDestroy", graph)
 
     def __call__(self) -> None:
-        self.device.driver("cuGraphLaunch", self.executable, self.device.stream)
+        self.driver("cuGraphLaunch", self.executable, self.stream)
 
     def __del__(self) -> None:
-        if hasattr(self, "executable") and not self.device.driver.lost:
-            self.device.driver("cuGraphExecDestroy", self.executable)
+        held = self.held.pop(id(self), None)
+        if held is not None and not (self.driver.lost or self.driver.inherited):
+            self.driver("cuGraphExecDestroy", held)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
 from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableError
+from vtcore.providers.gpu.device import FORKED
 
 STICKY = frozenset(
     ("CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT", "CUDA_ERROR_MISALIGNED_ADDRESS",
@@ -17,16 +19,26 @@ INSTALL = "pip install 'vtcore[cuda]'"
 NEVER = "never run on an NVIDIA device yet; `vtcore check cuda` runs its kernels' text on the processor"
 
 
+class Current(threading.local):
+    """The context that was made this thread's, by whichever driver."""
+
+    context: Any = None
+
+
+CURRENT = Current()
+
+
 class Driver:
     """`driver("cuMemAlloc", n)` calls a function of the API and gives its result. Raises ProviderError for its errors.
 
-    After an error that stays (an illegal address, say) every call raises at once: what the device held is lost with the process."""
+    After an error that stays (an illegal address, say) every call raises at once: what the device held is lost with the process. So it
+    does once the context was given back, and in a process that was forked."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.context: Any = None
-        self.lost = ""
-        self._thread = 0
+        self.lost = ""  # why nothing can be called any more
+        self._process = os.getpid()
 
     def __call__(self, name: str, *args: Any) -> Any:
         self.enter()
@@ -36,24 +48,34 @@ class Driver:
         return results[0] if len(results) == 1 else tuple(results)
 
     def enter(self) -> None:
-        """Make the context that of this thread, for whoever else works in it. Raises ProviderError for a device that is lost."""
-        if self.lost:
-            raise ProviderError(f"cuda: the device failed earlier ({self.lost}), and what it held is lost: start the process anew")
-        if self.context is not None and self._thread != threading.get_ident():
-            self._thread = threading.get_ident()
+        """Make the context that of this thread, for whoever else works in it. Raises ProviderError for a device that is lost or closed."""
+        if self.lost or self.inherited:
+            raise ProviderError(f"cuda: the device {self.lost or FORKED}")
+        if self.context is not None and CURRENT.context is not self.context:
             self.module.cuCtxSetCurrent(self.context)
+            CURRENT.context = self.context
+
+    @property
+    def inherited(self) -> bool:
+        """Whether another process started it, of which this one is a fork."""
+        return self._process != os.getpid()
 
     def _error(self, name: str, status: Any) -> Exception:
         code = getattr(status, "name", str(status))
         if code == "CUDA_ERROR_OUT_OF_MEMORY":
             return OutOfMemoryError(f"cuda: {name}: the device's memory is used up")
         if code in STICKY:
-            self.lost = f"{name}: {code}"
+            self.lost = f"failed earlier ({name}: {code}), and what it held is lost: start the process anew"
         return ProviderError(f"cuda: {name} failed: {code}")
 
     def use(self, device: Any) -> None:
         """Work on a device, in its primary context."""
         self.context = self("cuDevicePrimaryCtxRetain", device)
+
+    def release(self, device: Any) -> None:
+        """Give its context back, in which others of this process may still work."""
+        self("cuDevicePrimaryCtxRelease", device)
+        self.context, self.lost = None, "was closed, and what it held is gone: load the model again"
 
 
 def load() -> Driver:

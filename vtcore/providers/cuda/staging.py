@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,18 @@ NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 
 
 class Staging:
-    """A ring of pinned parts, each with an event that tells when the device has read it."""
+    """A ring of pinned parts, each with an event that tells when the device has read it. `made` gives all of it back."""
 
-    def __init__(self, driver: Driver, stream: Any) -> None:
+    def __init__(self, driver: Driver, stream: Any, made: ExitStack) -> None:
         self.driver, self.stream = driver, stream
         self._address = int(driver("cuMemHostAlloc", SLOTS * SIZE, 0))
+        made.callback(driver, "cuMemFreeHost", self._address)
         whole = (ctypes.c_uint8 * (SLOTS * SIZE)).from_address(self._address)
         self._parts: Array = np.ctypeslib.as_array(whole).reshape(SLOTS, SIZE)
-        self._events = [driver("cuEventCreate", NO_TIMING) for _ in range(SLOTS)]
+        self._events = list[Any]()
+        for _ in range(SLOTS):
+            self._events.append(driver("cuEventCreate", NO_TIMING))
+            made.callback(driver, "cuEventDestroy", self._events[-1])
         self._next = 0
 
     def upload(self, to: int, host: Array) -> None:
