@@ -1,5 +1,7 @@
 """A stand-in for PyObjC's Metal module: buffers are the host's, a library is a text, and a command buffer runs when it is committed."""
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from vtcore.errors import ProviderError
@@ -48,10 +50,16 @@ class Commands:
     """One command buffer, and its one encoder."""
 
     def __init__(self, device):
-        self.device, self.launches, self.ended, self.state = device, [], False, 0
+        self.device, self.launches, self.encoding, self.ended, self.state = device, [], False, False, 0
         self.pipeline, self.bound, self.packed = None, {}, (b"", -1)
+        device.objc.autoreleased(self)
+
+    def __del__(self):
+        assert self.ended or not self.encoding, "Metal ends a process that drops an encoder before it has ended"
 
     def computeCommandEncoder(self):
+        self.device.objc.autoreleased(self)
+        self.encoding = True
         return self
 
     def setComputePipelineState_(self, pipeline):
@@ -96,12 +104,32 @@ class Commands:
         return self.device.failing
 
 
+class FakeObjC:
+    """The bridge's pools: what Metal hands out for a moment stays for ever where none is open."""
+
+    def __init__(self):
+        self.pools, self.staying = 0, []
+
+    @contextmanager
+    def autorelease_pool(self):
+        self.pools += 1
+        try:
+            yield
+        finally:
+            self.pools -= 1
+
+    def autoreleased(self, thing):
+        if not self.pools:
+            self.staying.append(thing)
+
+
 class FakeDevice:
     """`failing`: what each command buffer says from now on; `refusing`, `without`: what the compiler does, and what making a pipeline."""
 
     def __init__(self, memory=1 << 30):
         self.memory, self.taken, self.committed, self.compiled = memory, 0, [], []
         self.failing = self.refusing = self.without = None
+        self.objc = FakeObjC()
 
     def name(self):
         return "Apple Nothing"

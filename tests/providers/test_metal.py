@@ -1,11 +1,15 @@
+import gc
 import sys
+from weakref import ref
 
 import numpy as np
 import pytest
 
-from tests.providers.fake_metal import FakeDevice, FakeMetal
+from tests.checkpoints import random_llama
+from tests.providers.fake_metal import FakeDevice, FakeMetal, FakeObjC
 from tests.providers.recorded import negate, two_norms
-from vtcore import ops
+from vtcore import LLM, ops
+from vtcore.assembly import limit_of
 from vtcore.conformance.case import cases
 from vtcore.conformance.trial import run
 from vtcore.dispatch import Dispatcher
@@ -26,7 +30,7 @@ def system():
 
 @pytest.fixture
 def device(system):
-    return Metal(FakeMetal(system), system)
+    return Metal(FakeMetal(system), system, system.objc.autorelease_pool)
 
 
 def normed(provider, strict=True):
@@ -131,9 +135,64 @@ def test_a_full_device_is_told_with_the_sums(device):
         device.alloc(1 << 30)
 
 
+def test_a_model_may_have_what_the_system_recommends(device, system):
+    provider = Accelerator("metal", device, {})
+    assert limit_of([provider], 1 << 40) == system.memory
+    assert limit_of([provider], system.memory // 2) == system.memory // 2
+
+
+def test_a_model_that_does_not_fit_is_refused_with_the_sum(system, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    system.memory = 1 << 19
+    for name, module in (("Metal", FakeMetal(system)), ("objc", system.objc)):
+        monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(OutOfMemoryError, match=r"the model needs .*, and may have 512.0 KiB: .* weights"):
+        LLM(random_llama(tmp_path), providers="metal")
+    assert system.taken == 0
+
+
+def test_what_metal_hands_out_for_a_moment_does_not_stay(device, system):
+    for _ in range(3):
+        normed(Accelerator("metal", device, {}))
+    system.failing = "the GPU hung"
+    with pytest.raises(ProviderError, match="hung"):
+        normed(Accelerator("metal", device, {}))
+    assert system.objc.staying == []
+
+
+def test_a_closed_device_says_so(device):
+    provider = Accelerator("metal", device, {})
+    capture, *_ = two_norms(device, "metal")
+    held = device.alloc(256)
+    provider.close()
+    provider.close()
+    asked = (
+        capture.replay,
+        device.synchronize,
+        lambda: device.alloc(1 << 13),
+        lambda: device.download(held, 0, np.zeros(8, np.uint8)),
+        lambda: normed(provider),
+    )
+    for ask in asked:
+        with pytest.raises(ProviderError, match="metal: the device was closed, and what it held is gone"):
+            ask()
+
+
+def test_a_device_that_is_dropped_ends_what_it_encodes(system):
+    device = Metal(FakeMetal(system), system, system.objc.autorelease_pool)
+    two_norms(device, "metal")
+    encoding, gone = device._commands, ref(device)
+    del device
+    gc.collect()
+    assert gone() is None
+    assert encoding.ended
+    assert system.committed == []
+
+
 def test_on_a_mac_it_is_found_and_says_what_was_never_tried(monkeypatch, system):
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setitem(sys.modules, "Metal", FakeMetal(system))
+    monkeypatch.setitem(sys.modules, "objc", system.objc)
     provider = find("metal")
     assert provider.facts["device"] == "Apple Nothing"
     assert "never run on a Mac" in provider.facts["note"]
@@ -150,5 +209,6 @@ def test_on_a_mac_it_is_found_and_says_what_was_never_tried(monkeypatch, system)
 def test_where_it_cannot_work_it_refuses_in_words(monkeypatch, platform, module, said):
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setitem(sys.modules, "Metal", module)
+    monkeypatch.setitem(sys.modules, "objc", FakeObjC())
     with pytest.raises(ProviderUnavailableError, match=said):
         find("metal")

@@ -1,16 +1,19 @@
 """OpenCL on whatever driver there is: what it can't do it says in words."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
+from weakref import ref
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
+from tests.providers.recorded import two_norms
 from vtcore import LLM
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import DeclinedError, OutOfMemoryError, ProviderError, ProviderUnavailableError
@@ -200,3 +203,41 @@ def test_a_copy_that_the_driver_refuses_is_told_in_words(provider):
         provider.device.upload(held, 1 << 20, np.zeros(64, np.uint8))
     with pytest.raises(ProviderError, match="opencl: a download failed on "):
         provider.device.download(held, 1 << 20, np.zeros(64, np.uint8))
+
+
+def test_what_is_asked_of_a_closed_device_is_refused_in_words(provider):
+    capture, *_ = two_norms(provider.device, "opencl")
+    provider.close()
+    provider.close()
+    held, back = provider.device.adopt(np.zeros(64, np.uint8)), np.zeros(8, np.uint8)
+    asked = (
+        capture.replay,
+        provider.device.synchronize,
+        lambda: provider.device.alloc(1 << 13),
+        lambda: provider.device.download(held, 0, back),
+        lambda: two_norms(provider.device, "opencl"),
+    )
+    for ask in asked:
+        with pytest.raises(ProviderError, match=r"opencl: .* was closed, and what it held is gone: load the model again"):
+            ask()
+
+
+def test_a_closed_device_has_no_kernels_and_no_buffers_that_wait(provider):
+    device = provider.device
+    two_norms(device, "opencl")
+    gc.collect()
+    provider.close()
+    assert (device.made, device.home.nbytes, device.lasting.nbytes) == (0, 0, 0)
+    assert (device._kept, device._eager, device._programs) == ([], {}, {})
+
+
+@pytest.mark.parametrize("name", ["opencl", "vulkan"])
+def test_a_device_that_is_dropped_goes_with_all_that_was_recorded_on_it(name):
+    provider = find(name)
+    used, gone = two_norms(provider.device, name), ref(provider.device)
+    del provider
+    gc.collect()
+    assert gone() is not None
+    del used
+    gc.collect()
+    assert gone() is None

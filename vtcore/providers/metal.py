@@ -7,7 +7,8 @@ from __future__ import annotations
 import importlib
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,13 +41,16 @@ class Launch(NamedTuple):
 
 
 class Metal(Device):
-    """One device, one queue. What is encoded runs when somebody waits for it."""
+    """One device, one queue. What is encoded runs when somebody waits for it.
+
+    What Metal hands out for a moment, such as a command buffer, goes with the pool of Objective-C's that is open: `pool` opens one, as a
+    context. Nobody else does in a process of Python's, and it would stay for ever."""
 
     name = "metal"
 
-    def __init__(self, module: Any, device: Any) -> None:
+    def __init__(self, module: Any, device: Any, pool: Callable[[], AbstractContextManager[Any]]) -> None:
         super().__init__()
-        self.module, self.device = module, device
+        self.module, self.device, self.pool = module, device, pool
         self.queue = device.newCommandQueue()
         self.limits = Limits(
             binding=device.maxBufferLength(),
@@ -55,16 +59,22 @@ class Metal(Device):
             group=1024,
             subgroups=SUBGROUP,
         )
+        self.capacity = self.limits.memory or None
         self._pipelines: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
         self._commands: Any = None
         self._encoder: Any = None
 
     def _make(self, size: int, zero: bool) -> Any:
+        self._alive()
         buffer = self.device.newBufferWithLength_options_(size, SHARED_STORAGE)  # fresh ones are zero
         if buffer is None:
             raise OutOfMemoryError(f"metal: {size:,} bytes more don't fit: {self.made:,} of {self.limits.memory:,} bytes are taken")
         return buffer
+
+    def _alive(self) -> None:
+        if self.queue is None:
+            raise ProviderError("metal: the device was closed, and what it held is gone: load the model again")
 
     def _bytes(self, buffer: Any) -> Array:
         return np.frombuffer(buffer.contents().as_buffer(buffer.length()), np.uint8)
@@ -88,6 +98,7 @@ class Metal(Device):
 
     def bind(self, kernel: Kernel, buffers: Sequence[Any], values: Values, groups: int) -> Launch:
         """KernelBuildError, each time, with the compiler's words where it refuses the kernel's text."""
+        self._alive()
         if kernel.name not in self._pipelines:
             self._pipelines[kernel.name] = self._compiled(kernel)
         packed = struct.pack("=" + "".join(FORMATS[p.dtype] for p in kernel.parameters), *values)
@@ -98,7 +109,8 @@ class Metal(Device):
     def _compiled(self, kernel: Kernel) -> Any:
         if kernel.name in self._failed:
             raise KernelBuildError(self._failed[kernel.name])
-        made, wrong = self._made(kernel)
+        with self.pool():
+            made, wrong = self._made(kernel)
         if made is None:
             self._failed[kernel.name] = f"metal: kernel {kernel.name} {wrong}"
             raise KernelBuildError(self._failed[kernel.name])
@@ -115,6 +127,11 @@ class Metal(Device):
         return pipeline, f"has no pipeline: {wrong}"
 
     def enqueue(self, bound: Launch) -> None:
+        self._alive()
+        with self.pool():
+            self._encode(bound)
+
+    def _encode(self, bound: Launch) -> None:
         if self._encoder is None:
             self._commands = self.queue.commandBuffer()
             self._encoder = self._commands.computeCommandEncoder()
@@ -127,14 +144,31 @@ class Metal(Device):
 
     def synchronize(self) -> None:
         """Hand over what was encoded, and wait for it. Raises ProviderError where the device failed."""
-        if self._encoder is None:
-            return
+        self._alive()
+        with self.pool():
+            if (commands := self._ended()) is not None:
+                commands.commit()
+                commands.waitUntilCompleted()
+                if commands.status() == FAILED:
+                    raise ProviderError(f"metal: the device failed: {commands.error()}")
+
+    def _ended(self) -> Any:
+        """The command buffer that was being encoded, with nothing more to come; None where there is none."""
         commands, encoder, self._commands, self._encoder = self._commands, self._encoder, None, None
-        encoder.endEncoding()
-        commands.commit()
-        commands.waitUntilCompleted()
-        if commands.status() == FAILED:
-            raise ProviderError(f"metal: the device failed: {commands.error()}")
+        if encoder is not None:
+            encoder.endEncoding()
+        return commands
+
+    def close(self) -> None:
+        """Give back the queue and the pipelines; what was encoded and not waited for never runs. Buffers go with whoever has them."""
+        with self.pool():
+            self._ended()  # an encoder may not go before
+            self._pipelines.clear()
+            self.queue = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_encoder") and not sys.is_finalizing():
+            self.close()
 
 
 def make(options: ProviderOptions) -> Accelerator:
@@ -142,10 +176,10 @@ def make(options: ProviderOptions) -> Accelerator:
     if sys.platform != "darwin":
         raise ProviderUnavailableError(f"metal: it needs macOS, and this is {sys.platform} ({NEVER})")
     try:
-        module = importlib.import_module("Metal")
+        module, bridge = importlib.import_module("Metal"), importlib.import_module("objc")
     except ImportError as missing:
         raise ProviderUnavailableError(f"metal: PyObjC isn't installed ({missing}): pip install 'vtcore[metal]'") from missing
     device = module.MTLCreateSystemDefaultDevice()
     if device is None:
         raise ProviderUnavailableError("metal: the system shows no device")
-    return Accelerator("metal", Metal(module, device), {"device": str(device.name()), "note": NEVER})
+    return Accelerator("metal", Metal(module, device, bridge.autorelease_pool), {"device": str(device.name()), "note": NEVER})

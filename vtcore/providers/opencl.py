@@ -49,7 +49,7 @@ class OpenCL(Device):
 
     def __init__(self, device: Any) -> None:
         super().__init__()
-        self._process = os.getpid()
+        self._process, self._closed = os.getpid(), False
         OPENED.append(self._process)
         self.context = cl.Context([device])
         self.queue = cl.CommandQueue(self.context)
@@ -70,6 +70,7 @@ class OpenCL(Device):
         self.capacity = self.limits.memory or None
 
     def _make(self, size: int, zero: bool) -> Any:
+        self._alive()
         try:
             if self.shares:  # over pages of the host's, which are zeros that nobody has touched
                 return self._over(HOST.fresh(size), cl.mem_flags.READ_WRITE)
@@ -162,8 +163,21 @@ class OpenCL(Device):
         return made
 
     def _alive(self) -> None:
+        if self._closed:
+            raise ProviderError(f"opencl: {self.queue.device.name} was closed, and what it held is gone: load the model again")
         if self._process != os.getpid():
             raise ProviderError(f"opencl: {self.queue.device.name} {FORKED}")
+
+    def close(self) -> None:
+        """Give back kernels, and buffers that nobody has; each of the others goes with whoever has it, and the context with the last."""
+        if self._closed or self._process != os.getpid():
+            return
+        try:
+            self.trim()
+        finally:
+            self._closed = True
+            for made in (self._kept, self._eager, self._programs):
+                made.clear()
 
     def enqueue(self, bound: Any) -> None:
         self._alive()
