@@ -134,3 +134,10 @@ def test_four_that_preempt_each_other_lose_no_token_and_count_none_twice():
     assert e.stats().cache.preempted_hits > 0
     assert [o.outputs for o in crowded] == [o.outputs for o in one_by_one]
     assert [len(o.prompt_token_ids) for o in crowded] == [20] * 4
+
+
+@pytest.mark.parametrize("name", ["qwen3_next", "mamba2"])
+def test_states_are_found_again_in_a_cache_of_as_many_pages_as_one_sequence_takes(name):
+    e = engine(name, num_gpu_blocks_override=13)
+    assert [o.outputs for o in answers(e, [PROMPTS[0]] * 2, False)] == [alone(name)[0]] * 2
+    assert answers(e, PROMPTS[:1], False)[0].num_cached_tokens >= 32

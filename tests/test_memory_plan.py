@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vtcore import available
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.kvcache.cache import Cache, Paged, State
-from vtcore.kvcache.config import CacheConfig
+from vtcore.kvcache.config import STATES, CacheConfig
 from vtcore.memory_plan import Needs, gib, memory_limit, plan_memory, sequence_pages
 from vtcore.scheduler.config import SchedulerConfig
 
@@ -151,6 +151,21 @@ def test_the_pages_that_are_asked_for_hold_a_sequence_in_every_group_however_lon
         alone = sequence_pages(WINDOWED, replace(CONFIG, max_model_len=8 * 16), CacheConfig(16))
         assert full == 9
         assert windowed - 1 == min(alone.values()) > 1
+
+
+@pytest.mark.parametrize(("length", "states"), [(64, 2 * (1 + 1)), (256, 1 + STATES), (1 << 16, 1 + STATES)])
+def test_of_pages_that_are_asked_for_states_get_those_that_are_worth_keeping_too(length, states):
+    """At 64 tokens two sequences fill eight pages; each keeps one state besides its own, and a longer one, which fills them alone, two."""
+    config, cache = replace(CONFIG, max_model_len=length), CacheConfig(16, num_gpu_blocks_override=9)
+    pages, slots = plan_memory(NEEDS, STATEFUL, config, cache, "1GiB").pages.values()
+    assert (pages, slots) == (9, 1 + states)
+    never = plan_memory(NEEDS, STATEFUL, config, replace(cache, enable_prefix_caching=False), "1GiB").pages.values()
+    assert list(never) == [9, 1 + (2 if length == 64 else 1)]
+
+
+def test_of_slots_that_are_asked_for_there_are_no_more():
+    only = {(0, "state"): State({"s": (4, 8)})}
+    assert list(plan_memory(NEEDS, only, CONFIG, CacheConfig(16, num_gpu_blocks_override=9), "1GiB").pages.values()) == [9]
 
 
 @pytest.mark.feature("Memory cap with a pre-flight error instead of an OOM")

@@ -159,7 +159,9 @@ def _pages(
     """By cache group, with the page of zeros. `room`: bytes for all others together; None: no limit."""
     least, most = sequence_pages(specs, config, cache), sequence_pages(specs, config, cache, wanted=True)
     if (blocks := cache.num_gpu_blocks_override) is not None and least:
-        return {g: 1 + max(1, math.ceil(n * (blocks - 1) / max(least.values())), _alone(g, specs, config, cache)) for g, n in least.items()}
+        longest = max(least.values())
+        shares = {g: min(blocks - 1, math.ceil(n * (blocks - 1) / longest)) for g, n in most.items()}
+        return {g: 1 + max(1, n, _alone(g, specs, config, cache)) for g, n in shares.items()}
     more = {g: most[g] * config.max_num_seqs - n for g, n in least.items()}
     whole = sum(page[g] * n for g, n in more.items())
     spare = whole if room is None else min(whole, max(0, room - sum(page[g] * n for g, n in least.items())))
@@ -179,11 +181,12 @@ def _numbers(
 
 
 def _alone(group: str, specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig) -> int:
-    """Of the pages that num_gpu_blocks_override gives, how many in this group one sequence needs that fills them: so that it can run."""
+    """Of the pages that num_gpu_blocks_override gives, how many in this group one sequence takes that fills them: so that it can run, and
+    another begin where it was."""
     pages = (cache.num_gpu_blocks_override or 1) - 1
     tokens = min(config.max_model_len, pages * cache.block_size)
     rule = rule_of(next(spec for spec in specs.values() if spec.group == group), cache)
-    return min(pages, rule.most(tokens, config.max_num_batched_tokens))
+    return min(pages, rule.wanted(tokens, config.max_num_batched_tokens))
 
 
 def sequence_pages(specs: Mapping[Key, Spec], config: SchedulerConfig, cache: CacheConfig, *, wanted: bool = False) -> dict[str, int]:
