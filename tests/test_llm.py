@@ -110,6 +110,8 @@ def test_parameters_that_do_not_fit_the_model(talking, bias):
         ({"prompt_logprobs": 10**9}, "prompt_logprobs is 1000000000"),
         ({"min_tokens": 1, "stop_token_ids": range(257)}, "all tokens of the vocabulary end the sequence"),
         ({"min_tokens": 1, "stop_token_ids": [5], "allowed_token_ids": [5, EOS]}, "all of allowed_token_ids end the sequence"),
+        ({"allowed_token_ids": [ord("a")], "bad_words": ["a"]}, "bad_words forbid all of allowed_token_ids"),
+        ({"min_tokens": 10**6, "max_tokens": None}, r"min_tokens is 1000000; after 2 prompt tokens max_model_len \d+ leaves room for \d+"),
     ],
 )
 def test_parameters_that_leave_nothing_to_choose_or_to_tell(talking, params, words):

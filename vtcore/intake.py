@@ -55,6 +55,7 @@ class Intake:
         self._ids_known(ids)
         self._encoder_fits(encoder_token_ids)
         self._params(params)
+        bad_words = self._bad_words(params)
         self._served(request_id, priority, cache_salt)
         rope = len(ids) if self.rope_grows and len(ids) > self.rope_grows else 0
         submission = Submission(
@@ -64,7 +65,7 @@ class Intake:
             total,
             prompt,
             frozenset() if params.ignore_eos else self.end_ids,
-            tuple(self._bad_words(params)),
+            bad_words,
             keep_logits,
             int(priority),
             Identity(salt=cache_salt, rope=rope),
@@ -82,6 +83,11 @@ class Intake:
         if prompt + room > longest:
             raise PromptError(f"the prompt has {prompt} tokens; with max_model_len {longest} it may have {longest - room}")
         total = longest if params.max_tokens is None else min(longest, prompt + params.max_tokens)
+        if params.min_tokens > total - prompt:
+            left = longest - prompt
+            raise ArgumentError(
+                f"min_tokens is {params.min_tokens}; after {prompt} prompt tokens max_model_len {longest} leaves room for {left}"
+            )
         needs = {n: rule.most(max(total, prompt + 1), self.config.max_num_batched_tokens) for n, rule in self.kv.groups.items()}
         for name, pool in self.kv.pools.items():
             needed = needs[name]
@@ -143,7 +149,15 @@ class Intake:
             which = "all tokens of the vocabulary" if allowed is None else "all of allowed_token_ids"
             raise ArgumentError(f"min_tokens is {params.min_tokens}, and {which} end the sequence: allow another id, or lower min_tokens")
 
-    def _bad_words(self, params: SamplingParams) -> Iterator[tuple[int, ...]]:
+    def _bad_words(self, params: SamplingParams) -> tuple[tuple[int, ...], ...]:
+        """As tokens. ArgumentError where they forbid each token that is allowed."""
+        words = tuple(self._spelled(params))
+        single, allowed = {word[0] for word in words if len(word) == 1}, params.allowed_token_ids
+        if allowed is not None and single.issuperset(allowed):
+            raise ArgumentError("bad_words forbid all of allowed_token_ids: allow another id, or forbid less")
+        return words
+
+    def _spelled(self, params: SamplingParams) -> Iterator[tuple[int, ...]]:
         """Each word as it is spelled at the start of a text, and after a space where that begins with another token."""
         for word in params.bad_words or ():
             bare = tuple(self.tokenizer.encode(word.lstrip() or word, add_special_tokens=False))

@@ -29,6 +29,8 @@ def test_keys_and_origins(model, tmp_path):
         asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
         allowed = server.client.options("/v1/completions", headers=asked)
         assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "https://page.example")
+        exposed = post("/v1/completions", json={"prompt": "a"}, headers={"Origin": "https://page.example"}).headers
+        assert exposed["access-control-expose-headers"] == "X-Request-Id, Retry-After"  # also of a refusal
         refused = server.client.options("/v1/completions", headers=asked | {"Origin": "https://other.example"})
         assert "access-control-allow-origin" not in refused.headers
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # Of errors by their status. After 500 uvicorn closes the connection, so that a client should know.
 HEADERS = {408: {"Connection": "close"}, 500: {"Connection": "close"}, 503: {"Retry-After": "5"}}
+EXPOSED = ("X-Request-Id", "Retry-After")  # to browsers' pages
 NO_JSON = "the body can't be read: it must be JSON in UTF-8, nested at most some hundred deep, with numbers of at most some thousand digits"
 NO_OBJECT = "the body must be a JSON object, sent with Content-Type: application/json"
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -59,7 +60,7 @@ def application(
     if config.log_format == "json":
         app.add_middleware(AccessLog)
     if config.origins:
-        app.add_middleware(CORSMiddleware, allow_origins=config.origins, allow_methods=["*"], allow_headers=["*"])
+        app.add_middleware(CORSMiddleware, allow_origins=config.origins, allow_methods=["*"], allow_headers=["*"], expose_headers=EXPOSED)
     return app
 
 
