@@ -11,10 +11,12 @@ from vtcore.simt.program import Layout, Program, Settings, Text
 class Status(int):
     @property
     def name(self):
-        return {0: "CUDA_SUCCESS", 2: "CUDA_ERROR_OUT_OF_MEMORY", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}[int(self)]
+        return {0: "CUDA_SUCCESS", 2: "CUDA_ERROR_OUT_OF_MEMORY", 209: "CUDA_ERROR_NO_BINARY_FOR_GPU", 700: "CUDA_ERROR_ILLEGAL_ADDRESS"}[
+            int(self)
+        ]
 
 
-GOOD, FULL, ILLEGAL = Status(0), Status(2), Status(700)
+GOOD, FULL, NO_BINARY, ILLEGAL = Status(0), Status(2), Status(209), Status(700)
 STREAM = 7
 # what is made, and by what it is given back
 MADE = {

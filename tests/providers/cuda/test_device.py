@@ -5,18 +5,20 @@ import threading
 import numpy as np
 import pytest
 
-from tests.providers.cuda.fake import FULL, ILLEGAL, FakeDriver
+from tests.providers.cuda.fake import FULL, ILLEGAL, NO_BINARY, FakeDriver
 from tests.providers.recorded import negate, two_norms
 from vtcore import ops
 from vtcore.assembly import limit_of
 from vtcore.conformance.case import cases
 from vtcore.conformance.trial import run
+from vtcore.dispatch import Dispatcher
 from vtcore.errors import OutOfMemoryError, ProviderError, ProviderUnavailableError
 from vtcore.providers import cuda
 from vtcore.providers.cuda.device import CUDA
 from vtcore.providers.cuda.driver import Driver
 from vtcore.providers.cuda.staging import SIZE, SLOTS
 from vtcore.providers.gpu.provider import Accelerator
+from vtcore.tensor import of
 
 RNG = np.random.default_rng(0)
 
@@ -188,6 +190,18 @@ def test_what_the_compiler_refuses_once_names_op_and_kernel(module):
         verdict = run(provider, next(iter(cases(ops.rms_norm))))
         assert "rms_norm: cuda: kernel vt_rms_norm_f32: no for sm_90" in verdict.reason
     assert asked == ["sm_90"]
+
+
+def test_what_the_driver_does_not_load_runs_elsewhere(module, monkeypatch):
+    monkeypatch.setattr(module, "cuModuleLoadData", lambda image: (NO_BINARY, None))
+    provider = Accelerator("cuda", CUDA(Driver(module), 0, "sm_90", lambda source, architecture: b"old"), {})
+    x = of(np.ones((2, 8), np.float32))
+    with Dispatcher([provider]) as d:
+        for _ in range(2):
+            assert (ops.rms_norm(x, None, 0.0).numpy() == 1).all()
+    ((decline, times),) = d.declines.items()
+    assert times == 2
+    assert "rms_norm: cuda: kernel vt_rms_norm_f32: cuda: cuModuleLoadData failed: CUDA_ERROR_NO_BINARY_FOR_GPU" in decline.reason
 
 
 def test_a_device_is_chosen_by_name_or_number(monkeypatch, module):

@@ -132,12 +132,14 @@ class CUDA(Device):
             raise KernelBuildError(self._failed[kernel.name])
         try:
             code = self.compile(target.source(kernel), self.architecture)
+            module = self.driver("cuModuleLoadData", code)
+            self.made_here.callback(self.driver, "cuModuleUnload", module)
+            function = self.driver("cuModuleGetFunction", module, kernel.name.encode())
         except ProviderError as wrong:
+            if self.driver.lost:
+                raise
             self._failed[kernel.name] = f"cuda: kernel {kernel.name}: {wrong}"
             raise KernelBuildError(self._failed[kernel.name]) from wrong
-        module = self.driver("cuModuleLoadData", code)
-        self.made_here.callback(self.driver, "cuModuleUnload", module)
-        function = self.driver("cuModuleGetFunction", module, kernel.name.encode())
         n = len(kernel.buffers)
         layout = struct.Struct("=" + "Q" * n + "".join(FORMATS[p.dtype] for p in kernel.parameters))
         return function, layout, (*range(0, 8 * n, 8), *range(8 * n, layout.size, 4))
