@@ -1,8 +1,11 @@
 """An engine that hangs is told from one that computes for long, and is replaced."""
 
 import asyncio
+import itertools
 import os
 import signal
+import threading
+import time
 
 import pytest
 import zmq
@@ -102,3 +105,20 @@ def test_a_step_that_is_long_is_no_illness(model, silence, healthy, status):
     engine.silence, engine.healthy = silence, healthy
     with TestClient(application(engine, checkpoint, find_tokenizer(checkpoint), ServerConfig(names=["tiny"]))) as client:
         assert client.get("/health").status_code == status
+
+
+def test_it_ends_where_nobody_listens(monkeypatch):
+    monkeypatch.setattr(pulse, "BEAT_SECONDS", 0.001)
+    counted = itertools.count()
+    with zmq.Context() as context, context.socket(zmq.PAIR) as deaf:
+        deaf.set_hwm(1)
+        deaf.bind(place("inproc://engine"))
+        context.sockopts[zmq.SNDHWM] = 1
+        beating = Pulse(context, "inproc://engine", lambda: next(counted))
+        ending = threading.Thread(target=beating.__exit__, args=(None, None, None), daemon=True)
+        beating.__enter__()
+        while next(counted) < 100:
+            time.sleep(0.001)
+        ending.start()
+        ending.join(SECONDS)
+        assert not ending.is_alive()

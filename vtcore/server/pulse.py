@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -46,7 +47,8 @@ class Pulse:
             while not self._end.wait(BEAT_SECONDS):
                 if (now := self._progress()) != before:
                     before = now
-                    socket.send(b"")
+                    with suppress(zmq.Again):  # whoever doesn't listen has enough of them waiting
+                        socket.send(b"", zmq.NOBLOCK)
 
 
 async def silence(heard: zmq.asyncio.Socket, seconds: float, beat: Callable[[], None]) -> None:
