@@ -46,6 +46,16 @@ class Library:
         return (self.program, name) if name in self.program.kernels else None
 
 
+class Pipeline:
+    """A kernel that is ready, and how many work items of it a group may have."""
+
+    def __init__(self, function, most):
+        self.function, self.most = function, most
+
+    def maxTotalThreadsPerThreadgroup(self):
+        return self.most
+
+
 class Commands:
     """One command buffer, and its one encoder."""
 
@@ -73,7 +83,7 @@ class Commands:
 
     def dispatchThreadgroups_threadsPerThreadgroup_(self, grid, size):
         assert not self.ended, "Metal takes nothing more once encoding has ended"
-        (program, name), (packed, at) = self.pipeline, self.packed
+        (program, name), (packed, at) = self.pipeline.function, self.packed
         signature, _ = program.kernels[name]
         assert sorted(self.bound) == list(range(at)) == list(range(len(signature.buffers)))
         assert len(packed) == Layout(signature).nbytes
@@ -124,7 +134,10 @@ class FakeObjC:
 
 
 class FakeDevice:
-    """`failing`: what each command buffer says from now on; `refusing`, `without`: what the compiler does, and what making a pipeline."""
+    """`failing`: what each command buffer says from now on; `refusing`, `without`: what the compiler does, and what making a pipeline;
+    `most`: work items of a group."""
+
+    most = 1024
 
     def __init__(self, memory=1 << 30):
         self.memory, self.taken, self.committed, self.compiled = memory, 0, [], []
@@ -167,7 +180,7 @@ class FakeDevice:
             return None, wrong
 
     def newComputePipelineStateWithFunction_error_(self, function, error):
-        return (None, self.without) if self.without else (function, None)
+        return (None, self.without) if self.without else (Pipeline(function, self.most), None)
 
 
 class FakeMetal:

@@ -90,6 +90,17 @@ def test_a_kernel_that_does_not_build_leaves_its_op_to_the_next(provider, monkey
         rms_norm(x, weight, 0.0)
 
 
+def test_a_kernel_whose_groups_are_too_large_for_the_device_leaves_its_op_to_the_next(provider, monkeypatch):
+    monkeypatch.setattr(cl.Kernel, "get_work_group_info", lambda self, what, device: 32)
+    with Dispatcher([provider]) as d:
+        for _ in range(2):
+            rms_norm(of(np.ones((2, 8), np.float32)), None, 0.0)
+    (declined,) = d.report().declined
+    assert declined.calls == 2
+    assert "rms_norm: kernel vt_rms_norm_f32 can't be run on " in declined.reason
+    assert "its groups have 256 work items, of which the device holds 32" in declined.reason
+
+
 def test_no_more_room_is_an_error_with_the_sum(provider):
     with pytest.raises(OutOfMemoryError, match=r"opencl: [\d,]+ bytes more don't fit: [\d,]+ of [\d,]+ bytes are taken"):
         provider.device.alloc(1 << 50)

@@ -124,6 +124,8 @@ class Metal(Device):
         if library is None:
             return None, f"doesn't compile: {wrong}"
         pipeline, wrong = self.device.newComputePipelineStateWithFunction_error_(library.newFunctionWithName_(kernel.name), None)
+        if pipeline is not None and (most := pipeline.maxTotalThreadsPerThreadgroup()) < kernel.group:
+            return None, f"has groups of {kernel.group} work items, of which the device holds {most}"
         return pipeline, f"has no pipeline: {wrong}"
 
     def enqueue(self, bound: Launch) -> None:

@@ -144,7 +144,7 @@ class OpenCL(Device):
     def _build(self, kernel: Kernel) -> Any:
         if kernel.name not in self._failed:
             try:
-                return self._compiled(kernel)
+                return self._fitting(kernel, self._compiled(kernel))
             except cl.Error as error:
                 log = " ".join(str(error).split())[:LOG]
                 self._failed[kernel.name] = f"kernel {kernel.name} can't be built for {self.queue.device.name}: {log}"
@@ -156,6 +156,16 @@ class OpenCL(Device):
                 options = [*self.options, *standard(self.queue.device)]
                 return cl.Program(self.context, target.source(kernel, subgroups=True)).build(options)
         return cl.Program(self.context, target.source(kernel)).build(self.options)
+
+    def _fitting(self, kernel: Kernel, program: Any) -> Any:
+        """The program, if the device has the registers for groups as large as the kernel's."""
+        size, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, self.queue.device
+        most = cl.Kernel(program, kernel.name).get_work_group_info(size, device)
+        if most < kernel.group:
+            why = f"its groups have {kernel.group} work items, of which the device holds {most}"
+            self._failed[kernel.name] = f"kernel {kernel.name} can't be run on {device.name}: {why}"
+            raise KernelBuildError(self._failed[kernel.name])
+        return program
 
     def _object(self, kernel: Kernel) -> Any:
         made = cl.Kernel(self._programs[kernel.name], kernel.name)
