@@ -6,6 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.gate import Gate
+from tests.server.conftest import serving
+
 HI = [{"role": "user", "content": "hi"}]
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
@@ -171,17 +174,23 @@ def test_metrics_count_what_was_answered(server, ask):
     assert total() == before + 5
 
 
-def test_sequences_that_did_not_end_count_as_aborted(server):
+def test_sequences_that_did_not_end_count_as_aborted(model, tmp_path):
+    gate = Gate(tmp_path / "gate")
+
     def aborted():
         lines = server.client.get("/metrics").text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith("vtcore:request_success_total") and '"abort"' in line)
 
-    before = aborted()
-    body = {"prompt": "abc", "max_tokens": 400, "ignore_eos": True, "stream": True, "n": 3, "temperature": 1}
-    with server.client.stream("POST", TEXT, json=body) as answer:
-        next(answer.iter_lines())
-    server.check_idle()
-    assert aborted() == before + 3
+    with serving(model, tmp_path, *gate.options) as server:
+        gate.shut(lookups=10)
+        before = aborted()
+        body = {"prompt": "abc", "max_tokens": 400, "ignore_eos": True, "stream": True, "n": 3, "temperature": 1}
+        with server.client.stream("POST", TEXT, json=body) as answer:
+            next(answer.iter_lines())
+        server.wait_for_load(0)
+        gate.open()
+        server.check_idle()
+        assert aborted() == before + 3
 
 
 def test_what_is_refused_late_leaves_nothing(server, ask):
