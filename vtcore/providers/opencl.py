@@ -160,7 +160,8 @@ class OpenCL(Device):
     def _fitting(self, kernel: Kernel, program: Any) -> Any:
         """The program, if the device has the registers for groups as large as the kernel's."""
         size, device = cl.kernel_work_group_info.WORK_GROUP_SIZE, self.queue.device
-        most = cl.Kernel(program, kernel.name).get_work_group_info(size, device)
+        made: Any = cl.Kernel(program, kernel.name)
+        most: int = made.get_work_group_info(size, device)
         if most < kernel.group:
             why = f"its groups have {kernel.group} work items, of which the device holds {most}"
             self._failed[kernel.name] = f"kernel {kernel.name} can't be run on {device.name}: {why}"
