@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import zmq
@@ -24,6 +25,7 @@ from vtcore.server.config import ServerConfig
 from vtcore.server.process import EngineProcess
 from vtcore.server.pulse import Pulse, place, silence
 from vtcore.server.remote import RemoteEngine
+from vtcore.server.wire import Ready
 from vtcore.text.load import find_tokenizer
 
 LONG = SamplingParams(max_tokens=400, ignore_eos=True)
@@ -122,3 +124,23 @@ def test_it_ends_where_nobody_listens(monkeypatch):
         ending.start()
         ending.join(SECONDS)
         assert not ending.is_alive()
+
+
+def test_loading_may_take_any_time(monkeypatch):
+    asked, killed = [], []
+
+    async def nothing_heard(heard, seconds, beat):
+        asked.append(seconds)
+
+    monkeypatch.setattr(remote, "silence", nothing_heard)
+
+    async def use():
+        engine = RemoteEngine(SimpleNamespace(hang_seconds=3, kill=lambda: killed.append(1)))
+        watching = asyncio.create_task(engine._watch(None))
+        await asyncio.sleep(0.01)
+        assert (asked, killed) == ([], [])
+        engine._heard(Ready({}))
+        await watching
+
+    asyncio.run(use())
+    assert (asked, killed) == ([3], [1])

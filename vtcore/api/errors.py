@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from vtcore.errors import ArgumentError, EngineDeadError, QueueFullError, TemplateError, VtcoreError
+from vtcore.sampling_params import SamplingParams
 
+PARAMETERS = {field.name for field in fields(SamplingParams)} | {"priority", "cache_salt"}
 SHOWN = 8  # faults of one body that its error names
 TYPES = {
     400: "BadRequestError",
@@ -57,12 +60,17 @@ def api_error(error: Exception) -> ApiError:
     if isinstance(error, ValidationError):
         return invalid(error.errors(include_url=False, include_context=False, include_input=False))
     if isinstance(error, (ArgumentError, TemplateError)):
-        return ApiError(400, str(error))
+        return ApiError(400, str(error), _named(str(error)) if isinstance(error, ArgumentError) else None)
     if isinstance(error, (EngineDeadError, QueueFullError)):
         return ApiError(503, str(error))
     if isinstance(error, VtcoreError):
         return ApiError(500, str(error))
     return ApiError(500, f"the engine failed: {type(error).__name__}")
+
+
+def _named(message: str) -> str | None:
+    """The field that an error of the engine's begins with, as `top_p is 3` or `an id of stop_token_ids is -1`."""
+    return next((word for word in message.split()[:4] if word in PARAMETERS), None)
 
 
 def invalid(faults: Sequence[Mapping[str, Any]]) -> ApiError:
