@@ -1,12 +1,13 @@
 """Formulas of each value on a device, and rows that are normed: odd layouts, limits, and no element beyond the ends."""
 
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from vtcore import ops
-from vtcore.providers import ProviderOptions
+from vtcore.providers import ProviderOptions, find
 from vtcore.providers.gpu.pointwise import joined
 from vtcore.providers.kernels import maths
 from vtcore.providers.opencl import make
@@ -42,6 +43,16 @@ def test_limits(opencl):
         run(opencl, ops.softplus, x=x), [0, 0, 0, math.log(2), math.log(2), 100, 1e30, math.inf, math.nan], rtol=1e-6
     )
     np.testing.assert_allclose(run(opencl, ops.softcap, x=x, cap=5.0), [-5, -5, -5, 0, 0, 5, 5, 5, math.nan], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["portable", "opencl", "vulkan"])
+def test_gelu_keeps_its_digits_far_below_zero(name):
+    x = np.linspace(-13, 0, 4001, endpoint=False, dtype=np.float32)
+    with closing(find(name)) as provider:
+        y = run(provider, ops.gelu, x=x)
+        ends = run(provider, ops.gelu, x=np.array([-1e30, -14, 20, 1e30, math.inf, math.nan], np.float32))
+    np.testing.assert_allclose(y, [v / 2 * math.erfc(-v / math.sqrt(2)) for v in x.astype(np.float64)], rtol=1e-6)
+    np.testing.assert_array_equal(ends, np.array([0, 0, 20, 1e30, math.inf, math.nan], np.float32))
 
 
 def test_helpers_stand_before_who_calls_them():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vtcore.providers.portable.maths import ERFC, EXP, LOG, TANH
+from vtcore.providers.portable.maths import ERFC, EXP, FARTHEST, LOG, TANH
 
 
 def _horner(x: str, coefficients: Sequence[float]) -> str:
@@ -64,10 +64,19 @@ FN float fn_tanh(float x) {{
     return x < 0.0f ? -large : large;
 }}
 """,
+    # x * x - square, exactly but for its last bits: 12 bits of x first, whose square is exact. Vulkan's FMA may round twice
+    "fn_square_rest": """
+FN float fn_square_rest(float x, float square) {
+    float high = AS_F32(AS_U32(x) & 0xfffff000u);
+    PRECISE float low = x - high, rest = (high * high - square) + (x + high) * low;
+    return rest;
+}
+""",
     "fn_normal_share": f"""
 FN float fn_normal_share(float x) {{
-    float z = ABS(x) * 0.7071067811865476f, t = 1.0f / FMA(min(z, 5.5f), 0.5f, 1.0f);
-    float tail = fn_exp(-(z * z)) * {_horner("t", ERFC)} * t * 0.5f;
+    float y = min(ABS(x), {FARTHEST!r}f), square = y * y, t = 1.0f / FMA(y, 0.35355339059327373f, 1.0f);
+    float bell = fn_exp(square * -0.5f), exact = FMA(bell * fn_square_rest(y, square), -0.5f, bell);
+    float tail = exact * {_horner("t", ERFC)} * t * 0.5f;
     return x < 0.0f ? tail : 1.0f - tail;
 }}
 """,

@@ -12,8 +12,10 @@ from vtcore.providers.portable.value import F32, F64, I32, I64, Val
 
 EXP = (0.5, 0.1666666716337204, 0.04166644811630249, 0.008333282545208931, 0.0013935454189777374, 0.00019910252012778074)
 TANH = (-0.3333333432674408, 0.13333292305469513, -0.053956761956214905, 0.021748902276158333, -0.008279784582555294, 0.0022218264639377594)
-ERFC = (0.2820706367492676, 0.28272637724876404, 0.23981989920139313, 0.2196730524301529, -0.08032667636871338,
-        0.38605666160583496, -0.625853955745697, 0.394592821598053, -0.1081952154636383, 0.009436354972422123)  # fmt: skip
+# e^(z^2) erfc(z) by t = 1 / (1 + z / 2), and over t, for z up to FARTHEST / sqrt(2)
+ERFC = (0.2820594906806946, 0.2829608619213104, 0.2377345860004425, 0.22999000549316406, -0.11170044541358948,
+        0.4470530152320862, -0.7019084095954895, 0.45342111587524414, -0.13388630747795105, 0.014276075176894665)  # fmt: skip
+FARTHEST = 13.25  # from there on e^(-x^2 / 2) is 0
 LOG = (0.6666666865348816, 0.4000014364719391, 0.2854855954647064, 0.23390033841133118)
 SIN = (-0.1666666666666331, 0.008333333330715956, -0.0001984126656971481, 2.7555887081471364e-06, -2.4796131768296078e-08)
 COS = (0.041666666666664215, -0.0013888888886988801, 2.4801584939104208e-05, -2.755628924583009e-07, 2.069329952828924e-09)
@@ -75,10 +77,19 @@ def tanh(k: Lanes, x: Val) -> Val:
 
 def normal_share(k: Lanes, x: Val) -> Val:
     """The share of the normal distribution below x: (1 + erf(x / sqrt(2))) / 2, small values too."""
-    z = k.abs(x) * math.sqrt(0.5)
-    t = k.like(x, 1.0) / k.fma(k.min(z, 5.5), k.like(x, 0.5), k.like(x, 1.0))
-    tail = exp(k, -(z * z)) * polynomial(k, t, ERFC) * t * 0.5
+    y = k.min(k.abs(x), FARTHEST)
+    square = y * y
+    t = k.like(x, 1.0) / k.fma(y, k.like(x, math.sqrt(0.125)), k.like(x, 1.0))
+    bell = exp(k, square * -0.5)
+    bell = k.fma(bell * _square_rest(y, square), k.like(x, -0.5), bell)
+    tail = bell * polynomial(k, t, ERFC) * t * 0.5
     return k.select(x < 0.0, tail, k.like(x, 1.0) - tail)
+
+
+def _square_rest(x: Val, square: Val) -> Val:
+    """x * x - square, exactly but for its last bits: 12 bits of x first, whose square is exact. Not every processor has an FMA."""
+    high = (x.cast("bitcast", I32) & -4096).cast("bitcast", F32)
+    return (high * high - square) + (x + high) * (x - high)
 
 
 def log(k: Lanes, x: Val) -> Val:
