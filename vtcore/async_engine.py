@@ -41,6 +41,11 @@ class AsyncEngine:
         self._thread = threading.Thread(target=self._serve, name="vtcore-engine", daemon=True)
         self._thread.start()
 
+    @property
+    def max_model_len(self) -> int:
+        """Tokens that a prompt and its answer may have together."""
+        return self.llm.engine.intake.config.max_model_len
+
     async def submit(self, prompt: Prompt, sampling_params: SamplingParams | None = None, **options: Any) -> Stream:
         """Check a request and queue it. `options` are those of Intake.take, such as request_id.
 

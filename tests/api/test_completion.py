@@ -62,6 +62,18 @@ def test_a_request_has_a_limit_of_sequences_and_of_scores(ask, monkeypatch):
         ask("chat", messages=[{"role": "user", "content": "hi"}], prompt_logprobs=0)
 
 
+def test_minus_one_cuts_a_prompt_to_what_there_is_room_for(ask, llm):
+    longest = llm.engine.intake.config.max_model_len
+    for asked in ({"max_tokens": 3}, {"max_tokens": 0, "prompt_logprobs": 0}):
+        told = ask("complete", prompt="abc" * longest, truncate_prompt_tokens=-1, ignore_eos=True, **asked)
+        assert told["usage"]["total_tokens"] == longest
+        assert told["usage"]["completion_tokens"] == asked["max_tokens"]
+    assert ask("complete", prompt="abc", truncate_prompt_tokens=-1, max_tokens=1)["usage"]["prompt_tokens"] == 3
+    assert ask("complete", prompt="abc", truncate_prompt_tokens=-1, max_tokens=10**9, stop=["x"])["usage"]["prompt_tokens"] == 1
+    with pytest.raises(ApiError, match="it must be -1, or at least 1"):
+        ask("complete", prompt="abc", truncate_prompt_tokens=0)
+
+
 def test_echo_repeats_what_was_read(ask):
     (choice,) = ask("complete", prompt="abcdef", echo=True, logprobs=0, max_tokens=0, truncate_prompt_tokens=2)["choices"]
     assert (choice["text"], choice["logprobs"]["tokens"]) == ("ef", ["e", "f"])

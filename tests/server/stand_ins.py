@@ -26,7 +26,7 @@ class Stream:
 class Engine:
     """Stands for a process."""
 
-    info, fault = {}, None
+    info, fault = {"max_model_len": 512}, None
 
     async def submit(self, prompt, params, *, request_id):
         await asyncio.sleep(0)

@@ -22,6 +22,10 @@ from vtcore.text.load import find_tokenizer
 class Hanging(RemoteEngine):
     """It takes requests, and answers none."""
 
+    def __init__(self):
+        super().__init__(None)
+        self.info = {"max_model_len": 512}
+
     async def submit(self, prompt, sampling_params, **options):
         name = options["request_id"]
         stream = self.streams[name] = RemoteStream(name, list(prompt), self._abort)
@@ -31,7 +35,7 @@ class Hanging(RemoteEngine):
 @asynccontextmanager
 async def serving(model, path):
     """A server with an engine that hangs, and a client of it."""
-    checkpoint, engine = open_checkpoint(model), Hanging(None)
+    checkpoint, engine = open_checkpoint(model), Hanging()
     app = application(engine, checkpoint, find_tokenizer(checkpoint), ServerConfig(names=["tiny"]))
     server = DrainingServer(uvicorn.Config(app, uds=path, log_level="error"), engine, path)
     task = asyncio.create_task(server.serve())

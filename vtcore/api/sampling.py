@@ -58,7 +58,9 @@ class Sampling(Body):
     allowed_token_ids: Ids | None = None
     bad_words: Texts | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=MOST_LOGPROBS)
-    truncate_prompt_tokens: int | None = Field(None, ge=1, description="keep so many of the prompt's last tokens")
+    truncate_prompt_tokens: int | None = Field(
+        None, ge=-1, description="keep so many of the prompt's last tokens; -1: as many as leave room for max_tokens"
+    )
     priority: int = Field(0, description="the lowest goes first; needs --scheduling-policy priority")
     cache_salt: str | None = Field(None, min_length=1, max_length=1024, description="share the prefix cache under the same salt only")
     skip_reading_prefix_cache: bool | None = Field(None, description="true: compute the whole prompt anew")
@@ -87,9 +89,10 @@ class Sampling(Body):
         salt = {} if self.cache_salt is None else {"cache_salt": self.cache_salt}
         return {**salt, "priority": self.priority} if self.priority else salt
 
-    def shortened(self, ids: list[int]) -> list[int]:
-        """A prompt's ids, cut to truncate_prompt_tokens."""
-        return ids if self.truncate_prompt_tokens is None else ids[-self.truncate_prompt_tokens :]
+    def shortened(self, ids: list[int], longest: int) -> list[int]:
+        """A prompt's ids, cut to truncate_prompt_tokens, or to the `longest` that there is room for."""
+        most = self.truncate_prompt_tokens
+        return ids if most is None else ids[-max(1, longest if most == -1 else most) :]
 
     def check(self) -> None:
         """ApiError 400 for fields that contradict each other."""
@@ -97,6 +100,10 @@ class Sampling(Body):
             raise ApiError(400, "stream_options needs stream: true", "stream_options")
         if self.stream and self.prompt_logprobs is not None:
             raise ApiError(400, "prompt_logprobs come with the whole answer only: leave stream away", "prompt_logprobs")
+        if self.truncate_prompt_tokens == 0:
+            raise ApiError(
+                400, "truncate_prompt_tokens is 0, which leaves no prompt; it must be -1, or at least 1", "truncate_prompt_tokens"
+            )
         best = (self.model_extra or {}).get("best_of")
         if best is not None and best != (self.n or 1):
             raise ApiError(400, f"best_of is {best!r:.40}: choosing the best of more sequences than n isn't implemented", "best_of")

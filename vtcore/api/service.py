@@ -47,7 +47,7 @@ class Service:
         params = request.sampling_params(self.defaults, self._most(request.most_tokens), request.asked_logprobs)
         text, prefix = await asyncio.to_thread(self.rendered, request)
         prompt = await self.aside(len(text), self.tokenizer.encode, text, request.add_special_tokens)
-        name, shortened = f"chatcmpl-{uuid4().hex}", request.shortened(prompt)
+        name, shortened = f"chatcmpl-{uuid4().hex}", request.shortened(prompt, self._longest(params))
         _check_scores([shortened], params)
         source = await self.client.submit(shortened, params, request_id=name, **request.options())
         return ChatAnswer(request, name, self.names[0], [source], self._named(request), prefix=prefix)
@@ -57,17 +57,17 @@ class Service:
         request.check()
         self.known(request.model)
         params = request.sampling_params(self.defaults, request.max_tokens, request.logprobs)
-        prompts, texts = await self.aside(sum(map(len, request.prompts())), self._read, request)
+        prompts, texts = await self.aside(sum(map(len, request.prompts())), self._read, request, params)
         _check_scores(prompts, params)
         name = f"cmpl-{uuid4().hex}"
         sources = await self._submitted(name, prompts, params, request.options())
         return CompletionAnswer(request, name, self.names[0], sources, self._named(request), texts=texts)
 
-    def _read(self, request: CompletionRequest) -> tuple[list[list[int]], list[str]]:
+    def _read(self, request: CompletionRequest, params: SamplingParams) -> tuple[list[list[int]], list[str]]:
         """The prompts as ids, and as texts where they are repeated. Other requests go on meanwhile: a prompt can be long."""
         encode, decode = self.tokenizer.encode, self.tokenizer.decode
         whole = [encode(p, request.add_special_tokens) if isinstance(p, str) else p for p in request.prompts()]
-        prompts = [request.shortened(ids) for ids in whole]
+        prompts = [request.shortened(ids, self._longest(params)) for ids in whole]
         if not request.echo:
             return prompts, []
         cut = [len(ids) < len(was) for ids, was in zip(prompts, whole, strict=True)]
@@ -102,6 +102,10 @@ class Service:
         """ApiError 404 for a name that isn't served; none at all means the one there is."""
         if model and model not in self.names:
             raise ApiError(404, f"there is no model {model!r:.200}; there is {', '.join(self.names)}", "model")
+
+    def _longest(self, params: SamplingParams) -> int:
+        """Tokens of a prompt after which there is room for max_tokens, or for one if that isn't given."""
+        return self.client.max_model_len - (1 if params.max_tokens is None else params.max_tokens)
 
     def _most(self, asked: int | None) -> int | None:
         return self.defaults.get("max_new_tokens") if asked is None else asked

@@ -44,6 +44,11 @@ class Source(Protocol):
 class Client(Protocol):
     """An engine, as vtcore.async_engine.AsyncEngine is one."""
 
+    @property
+    def max_model_len(self) -> int:
+        """Tokens that a prompt and its answer may have together."""
+        ...
+
     async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> Source:
         """Check a request and queue it. Raises ArgumentError for one that can't be run."""
         ...

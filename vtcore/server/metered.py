@@ -23,6 +23,11 @@ class MeteredClient:
     def __init__(self, engine: RemoteEngine, metrics: Metrics, tracing: Tracing | None = None) -> None:
         self.engine, self.metrics, self.tracing, self.open = engine, metrics, tracing, 0
 
+    @property
+    def max_model_len(self) -> int:
+        """As the engine told when it was ready."""
+        return int(self.engine.info["max_model_len"])
+
     async def submit(self, prompt: Sequence[int], sampling_params: SamplingParams, **options: Any) -> MeteredStream:
         """As RemoteEngine's."""
         arrived = time.monotonic()
