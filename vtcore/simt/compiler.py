@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vtcore.caches import cache_directory
 from vtcore.errors import ProviderError, ProviderUnavailableError
-from vtcore.written import keep
+from vtcore.kernel_files import kernel_files, used
 
 HEADERS = Path(__file__).parent / "headers"
 CHOICE = "CXX"
@@ -68,9 +68,10 @@ def library(text: str) -> Path:
     key = hashlib.sha256("\0".join((*command, version(command), *FLAGS, text)).encode() + _headers()).hexdigest()[:32]
     path = cache_directory() / "kernels" / "simt" / f"{key}.so"
     if path.exists():
+        used(path)
         return path
     made = _compiled(command, text)
-    if keep(path, made):
+    if kernel_files().put(path, made):
         return path
     path = _own() / path.name
     path.write_bytes(made)

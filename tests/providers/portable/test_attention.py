@@ -13,6 +13,7 @@ from vtcore import ops
 from vtcore.assembly import Options, find_providers
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
+from vtcore.kernel_files import KernelFiles
 from vtcore.providers.portable.isa import available, host
 from vtcore.providers.portable.kernels import paged
 from vtcore.providers.portable.kernels.cascade import Cascade
@@ -114,7 +115,7 @@ def test_shared_pages_are_seen_together_where_the_rule_says_so(isa, monkeypatch,
     see = Cascade._together
     monkeypatch.setattr(Cascade, "_together", lambda self, token, count, shared: see(self, token, count, self.k.lift(0)))
     monkeypatch.setattr(f"{__name__}.PAGE", 16)  # of which every instruction set holds several rows
-    forgets = Portable(isa, 1, ObjectCache(tmp_path))  # wrong kernels are kept for nobody else
+    forgets = Portable(isa, 1, ObjectCache(KernelFiles(tmp_path)))  # wrong kernels are kept for nobody else
     paged.register(forgets)
 
     def wrong(shared: int, which: list[int], **options: object) -> bool:

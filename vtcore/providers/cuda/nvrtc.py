@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from vtcore.caches import cache_directory
 from vtcore.errors import ProviderError, ProviderUnavailableError
+from vtcore.kernel_files import kernel_files
 from vtcore.providers.kernels.targets.cuda import FLAGS
-from vtcore.written import keep_sealed, sealed
 
 USE = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers", re.DOTALL)
 SHOWN = 2000  # characters of a log
@@ -52,10 +52,10 @@ def compiled(source: str, architecture: str) -> bytes:
     del module
     key = hashlib.sha256("\0".join((source, architecture, *FLAGS, *map(str, version()))).encode()).hexdigest()[:32]
     path = cache_directory() / "kernels" / "cuda" / f"{key}.cubin"
-    if (kept := sealed(path)) is not None:
+    if (kept := kernel_files().sealed(path)) is not None:
         return kept
     code, _ = build(source, architecture)
-    keep_sealed(path, code)  # without room or right it is compiled again next time
+    kernel_files().put(path, code, seal=True)  # without room or right it is compiled again next time
     return code
 
 

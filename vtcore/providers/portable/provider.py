@@ -42,7 +42,7 @@ class Portable(Provider):
             "compiler": VERSIONS,
             "threads": str(self.team.threads),
             "cascade attention": "where neighbouring requests begin alike" if cascade else "off",
-            "kernel cache": str(self.jit.objects.directory),
+            "kernel cache": str(self.jit.objects.files.directory),
         }
         super().__init__("portable", HOST, facts)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from vtcore.caches import cache_directory
 from vtcore.errors import KernelBuildError
+from vtcore.kernel_files import kernel_files
 from vtcore.memory import Array
 from vtcore.providers.kernels.declare import Kernel
 from vtcore.providers.kernels.targets import glsl
 from vtcore.providers.vulkan import packing
 from vtcore.providers.vulkan.module import exact
-from vtcore.written import keep_sealed, sealed
 
 PACKED = "spirv.xz"
 COMPILER = "glslc"
@@ -32,7 +32,7 @@ def of(kernel: Kernel, subgroups: bool = False) -> bytes:
     KernelBuildError, with the compiler's words, where there is none and none can be made."""
     text = glsl.source(kernel, subgroups)
     name = digest(text)
-    return shipped(name) or sealed(_where(name)) or _made(kernel.name, name, text)
+    return shipped(name) or kernel_files().sealed(_where(name)) or _made(kernel.name, name, text)
 
 
 def digest(text: str) -> str:
@@ -78,5 +78,5 @@ def _where(name: str) -> Path:
 
 def _made(kernel: str, name: str, text: str) -> bytes:
     code = compiled(kernel, text)
-    keep_sealed(_where(name), code)  # without room or right it is compiled again next time
+    kernel_files().put(_where(name), code, seal=True)  # without room or right it is compiled again next time
     return code
