@@ -92,7 +92,7 @@ class Worker:
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
