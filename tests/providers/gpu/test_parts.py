@@ -12,8 +12,8 @@ from vtcore.dispatch import Dispatcher
 from vtcore.errors import DeclinedError
 from vtcore.ops.inputs import blocks
 from vtcore.providers import find
-from vtcore.providers.gpu.parts import parts
-from vtcore.quant.blocks import FORMATS
+from vtcore.providers.gpu.parts import ROWS, parts
+from vtcore.quant.blocks import FORMATS, Blocks
 from vtcore.tensor import Inputs, held, of
 
 RNG = np.random.default_rng(0)
@@ -79,6 +79,58 @@ def test_the_bits_are_those_of_the_whole(provider, name, x):
             np.testing.assert_array_equal(got, want)
 
 
+EXPERTS, WIDTH, INNER = 5, 256, 64
+SHAPES = {"gate": (INNER, WIDTH), "up": (INNER, WIDTH), "down": (50, INNER)}
+Q8_0 = FORMATS["Q8_0"]
+STACKS = {
+    "float32": {n: RNG.standard_normal((EXPERTS, *s)).astype(np.float32) for n, s in SHAPES.items()},
+    "float16": {n: RNG.standard_normal((EXPERTS, *s)).astype(np.float16) for n, s in SHAPES.items()},
+    "Q8_0": {n: Blocks(blocks(RNG, EXPERTS * s[0], s[1], Q8_0).data.reshape(EXPERTS, s[0], -1), Q8_0) for n, s in SHAPES.items()},
+}
+BIASES = {f"{n}_bias": RNG.standard_normal((EXPERTS, s[0])).astype(np.float32) for n, s in SHAPES.items()}
+
+
+def mixed(provider, stacks, tokens):
+    """Each op of mixtures that takes them."""
+    rng = np.random.default_rng(1)
+    call = {"x": rng.standard_normal((tokens, WIDTH)), "weights": rng.uniform(0, 1, (tokens, 2))}
+    call = {n: v.astype(np.float32) for n, v in call.items()} | {"ids": rng.integers(0, EXPERTS, (tokens, 2)).astype(np.int32)} | BIASES
+    with Dispatcher([provider], strict=True):
+        found = [ops.experts] if stacks["up"][0].dtype != Q8_0 else [ops.experts, ops.experts_q8]
+        return [op(**{n: held(v) for n, v in (call | stacks).items()}).numpy() for op in found]
+
+
+@pytest.mark.parametrize("tokens", [1, 15], ids=["rows", "tiles"])
+@pytest.mark.parametrize("name", STACKS)
+def test_experts_in_parts_have_the_bits_of_the_whole(provider, name, tokens):
+    whole, apart = mixed(provider, STACKS[name], tokens), {n: tuple(s[e] for e in range(EXPERTS)) for n, s in STACKS[name].items()}
+    for binding in (140_000, 34_000, 16_000):  # several matrices, one of some formats, rows of one
+        small(provider, binding)
+        for given in (STACKS[name], apart):
+            for want, got in zip(whole, mixed(provider, given, tokens), strict=True):
+                np.testing.assert_array_equal(got, want)
+
+
+def test_matrices_of_one_storage_that_is_too_large(provider):
+    stacks = STACKS["float32"]
+    whole = mixed(provider, stacks, 15)
+    seen = {n: of(s) for n, s in stacks.items()}
+    small(provider, 140_000)
+    (got,) = mixed(provider, {n: tuple(s[e] for e in range(EXPERTS)) for n, s in seen.items()}, 15)
+    np.testing.assert_array_equal(got, whole[0])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_heads_in_parts_have_the_bits_of_the_whole(provider, turned):
+    x, weight = (of(RNG.standard_normal(s).astype(np.float32)) for s in ((2, 5, 24), (5, 300, 24) if turned else (5, 24, 300)))
+    weight = weight.transpose(0, 2, 1) if turned else weight
+    with Dispatcher([provider], strict=True):
+        whole = ops.per_head(x, weight).numpy()
+        for binding in (60_000, SMALL):  # two heads; columns of one
+            small(provider, binding)
+            np.testing.assert_array_equal(ops.per_head(x, weight).numpy(), whole)
+
+
 def test_parts_go_up_once_and_the_whole_never(provider, monkeypatch):
     small(provider)
     monkeypatch.setattr(provider.device, "adopt", lambda host: None)  # as where host and device have a memory each
@@ -87,7 +139,7 @@ def test_parts_go_up_once_and_the_whole_never(provider, monkeypatch):
     taken = provider.device.live - before
     assert matrix.nbytes <= taken < 2 * matrix.nbytes
     with Dispatcher([provider], strict=True):
-        assert parts(provider.device, matrix) is parts(provider.device, matrix)
+        assert parts(provider.device, matrix, ROWS) is parts(provider.device, matrix, ROWS)
         ops.linear(rows_of(1), matrix)
         ops.embedding(matrix, of(IDS))
     assert provider.device not in matrix.storage.copies

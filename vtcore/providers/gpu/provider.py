@@ -13,7 +13,7 @@ from vtcore.errors import KernelBuildError, ProviderError
 from vtcore.op import Call, Op
 from vtcore.provider import Decline, Function, Provider, Sink
 from vtcore.providers.gpu.device import Device, too_large
-from vtcore.providers.gpu.parts import parts, rows_of_a_part
+from vtcore.providers.gpu.parts import Axes, can_be_cut, parts
 from vtcore.providers.gpu.table import TABLE, Entry, table
 from vtcore.tensor import Tensor
 
@@ -32,7 +32,7 @@ class Accelerator(Provider):
         """As every provider, once all arguments are such that a kernel of the device can see them."""
         longs = TABLE[op.name].longs if op.name in TABLE else ()
         for name, value in call.items():
-            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+            for tensor in several(value):
                 if not isinstance(tensor, Tensor) or self._cut(op, tensor, name):
                     continue
                 if reason := _unseen(tensor, self.device, long=name in longs):
@@ -55,27 +55,28 @@ class Accelerator(Provider):
     def prepare(self, op: Op, weight: Any) -> None:
         """Upload a weight once, at load, where a kernel will read it."""
         if self.takes(op, weight):
-            if self._cut(op, weight):
-                parts(self.device, weight)
+            if axes := self._cut(op, weight):
+                parts(self.device, weight, axes)
             else:
                 weight.storage.at(self.device)
 
     def takes(self, op: Op, weight: Any) -> bool:
         """Whether there is a kernel that can see it, at least in parts."""
         seen = op.name in self.kernels and isinstance(weight, Tensor)
-        return seen and (not _unseen(weight, self.device) or self._cut(op, weight))
+        return seen and (not _unseen(weight, self.device) or bool(self._cut(op, weight)))
 
     def brings(self, op: Op, call: Call) -> Call:
         """All arguments but those that are cut in parts, each of which is brought for good."""
-        cut = TABLE[op.name].parts if op.name in TABLE else ()
-        return {n: v for n, v in call.items() if n not in cut or not self._cut(op, v, n)} if cut else call
+        names = TABLE[op.name].parts if op.name in TABLE else {}
+        return call | {n: [t for t in several(call[n]) if not self._cut(op, t, n)] for n in names} if names else call
 
-    def _cut(self, op: Op, tensor: Tensor, name: str = "") -> bool:
-        """Whether a matrix is seen some rows at a time: an op's argument of that name, or its weight."""
-        names, limits = TABLE[op.name].parts if op.name in TABLE else (), self.device.limits
-        if not names or (name and name not in names):
-            return False
-        return too_large(tensor, limits) is not None and rows_of_a_part(tensor, limits) > 0
+    def _cut(self, op: Op, tensor: Any, name: str = "") -> Axes:
+        """Along what a weight is cut because no kernel sees all of it: an op's argument of that name, or its weight. () where it isn't."""
+        names = TABLE[op.name].parts if op.name in TABLE else {}
+        axes = names.get(name, ()) if name else max(names.values(), default=())
+        if not axes or not isinstance(tensor, Tensor) or not too_large(tensor, self.device.limits):
+            return ()
+        return axes if can_be_cut(tensor, axes, self.device.limits) else ()
 
     @property
     def repacks(self) -> bool:
@@ -102,6 +103,11 @@ def _on(entry: Entry, device: Device) -> Function:
             raise KernelBuildError(f"{entry.op.name}: {wrong}") from wrong
 
     return run
+
+
+def several(value: Any) -> Sequence[Any]:
+    """An argument that may be a list, as one."""
+    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _unseen(tensor: Tensor, device: Device, *, long: bool = False) -> str | None:

@@ -14,9 +14,10 @@ from vtcore.quant.blocks import BlockFormat
 
 GROUP, LANES, TERMS = 128, 16, 16  # work items; those that share an output; columns of a lane in a step
 STEP = LANES * TERMS
+# How many work items CUDA's compiler fits on a processor at least: left alone, it spills rows of blocks in tiles, or these by themselves
+IN_TILES, ALONE = 256, {"dense": 1024, "mxfp4": 512}
 OUTPUTS = 2  # of a lane; a group makes eight times as many
-SCALARS = "k n rows x_stride w_stride biased"
-CHOICE = "chosen share w_each matrices"  # of kernels that take a matrix by its number
+SCALARS = "k n rows x_stride w_stride biased y_stride chosen share w_each begin count"
 
 
 class Weight(NamedTuple):
@@ -30,7 +31,7 @@ class Weight(NamedTuple):
     next: str
     grid: bool = False
     helpers: str = ""
-    resident: int = 0  # as `kernel` takes it, for one row
+    tiled: int = 0  # `resident` of a tile
 
 
 def _dense() -> Weight:
@@ -38,7 +39,7 @@ def _dense() -> Weight:
     whole = " ".join(f"v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
     last = "\n".join(f"v[{j}] = 0.0f; if ({a} < k) v[{j}] = LD_w(line + {a});" for j, a in enumerate(at))
     terms = f"if (column + {STEP}u <= k) {{ {whole} }}\nelse {{ {last} }}"
-    return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u", resident=1024)
+    return Weight("dense", "w:f32|f16|bf16", terms, "true", "lane", "17u")
 
 
 def _of_blocks(form: Format) -> Weight:
@@ -46,7 +47,7 @@ def _of_blocks(form: Format) -> Weight:
     terms = f"{begin_of(form.fmt, 'line', f'({inside} ? column + lane * 16u : 0u)')}\n{text}\n" + "\n".join(
         f"v[{j}] = {value(chunk, j)};" for j in range(TERMS)
     )
-    return Weight(form.fmt.name.lower(), "w:bytes", terms, inside, "lane * 17u", "1u", bool(form.grid), form.helpers)
+    return Weight(form.fmt.name.lower(), "w:bytes", terms, inside, "lane * 17u", "1u", bool(form.grid), form.helpers, tiled=IN_TILES)
 
 
 def begin_of(fmt: BlockFormat, line: str, column: str) -> str:
@@ -57,20 +58,29 @@ def begin_of(fmt: BlockFormat, line: str, column: str) -> str:
 WEIGHTS = {"dense": _dense()} | {name: _of_blocks(form) for name, form in FORMS.items()}
 
 
-# which rows and outputs a group makes
+# Which rows and outputs a group makes. `chosen`: rows meet matrices by number, here the `count` from `begin` on; others aren't `here`.
 PLACE = """
-    uint tiles = (rows + ROWS - 1u) / ROWS, row = GROUP % tiles * ROWS, lane = LANE % 16u, part = LANE / 16u;
-    uint place = GROUP / tiles * (8u * OUTPUTS), end = k, base = 0u;
-    {choose}
+    uint row = GROUP % {tiles} * ROWS, listed = GROUP % {tiles} * (ROWS + 1u), lane = LANE % 16u, part = LANE / 16u;
+    uint place = GROUP / {tiles} * (8u * OUTPUTS), end = k, base = 0u, mine = 0u;
+    bool here = true;
+    if (chosen > 0u) {{
+        mine = {mine};
+        base = (mine - begin) * w_each;
+        here = mine - begin < count;
+    }}
+    if (!here) end = 0u;
+    {lines}
 """
 # the rows of x, from a column on
 STAGE = """
         BARRIER();
-        for (uint i = LANE; i < ROWS * SPAN; i += WG) {{
-            uint r = row + i / SPAN, j = i % SPAN;
-            float value = 0.0f;
-            if (r < rows && from + j < k) value = LD_x({x_line} + from + j);
-            tile[i / SPAN * PITCH + j + j / TERMS] = value;
+        for (uint r = 0u; r < ROWS; r++) {{
+            uint line = {line};
+            for (uint j = LANE; j < SPAN; j += WG) {{
+                float value = 0.0f;
+                if (from + j < k) value = LD_x(line + from + j);
+                tile[r * PITCH + j + j / TERMS] = value;
+            }}
         }}
         BARRIER();
 """
@@ -109,18 +119,21 @@ TAIL = """
     {store}
 """
 STORE = """
-    uint to = place + which % OUTPUTS * 8u + LANE % 8u, r = row + which / OUTPUTS;
-    if (LANE < ROWS * OUTPUTS * 8u && {stores}) {{
-        if (biased > 0u) total += LD_bias({bias});
-        ST_y(r * n + to, total);
+    uint to = place + which % OUTPUTS * 8u + LANE % 8u, r = {row};
+    if (LANE < ROWS * OUTPUTS * 8u && to < n && here && r < rows) {{
+        if (biased > 0u) total += LD_bias(mine * y_stride + to);
+        ST_y(r * y_stride + to, total);
     }}
 """
-# chosen: 0, the one matrix there is; 1, that of the row's number; e + 2, that with number e, for the rows that have it
-CHOOSE = """
-    uint mine = 0u, x_line = row / share * x_stride;
-    if (chosen > 0u) mine = min(U32(LD_ids(row)), matrices - 1u);
-    if (chosen > 1u && mine != chosen - 2u) end = 0u;
-    if (chosen == 1u) base = mine * w_each;
+# the rows of a tile, and where each begins in x; in the place of one that isn't there stands the first, and what it gives isn't kept
+LINES = """
+    if (LANE < ROWS) {
+        uint r = row + LANE;
+        if (chosen > 0u) r = U32(LD_ids(listed + 1u + LANE));
+        whose[LANE] = r;
+        lines[LANE] = r < rows ? r / share * x_stride : 0u;
+    }
+    BARRIER();
 """
 
 
@@ -129,29 +142,48 @@ def chains(step: str) -> str:
     return " ".join(f"{p} = FMA(v[{j}], tile[at + {j}u * {step}], {p});" for j, p in enumerate("pqst" * (TERMS // 4)))
 
 
-def choices(alone: bool) -> dict[str, str]:
-    """What differs where a kernel takes one row, and for each a matrix by its number."""
-    stores = "to < n && end > 0u" if alone else "to < n && r < rows"
+def forms(rows: int) -> dict[str, str]:
+    """What differs between a row by itself, whose matrix has its number, and a tile, whose numbers `grouping` lists."""
+    if rows == 1:
+        return {
+            "tiles": "rows",
+            "mine": "min(U32(LD_ids(row)), matrices - 1u)",
+            "lines": "uint x_line = row / share * x_stride;",
+            "line": "x_line",
+            "store": STORE.format(row="row"),
+        }
     return {
-        "choose": CHOOSE if alone else "",
-        "x_line": "x_line" if alone else "r * x_stride",
-        "store": STORE.format(stores=stores, bias="mine * n + to" if alone else "to"),
+        "tiles": "tiles",
+        "mine": "U32(LD_ids(listed))",
+        "lines": LINES,
+        "line": "lines[r]",
+        "store": STORE.format(row="whose[which / OUTPUTS]"),
     }
 
 
+def scalars(rows: int) -> str:
+    """What a kernel for tiles of so many rows takes besides buffers."""
+    return f"{SCALARS} {'matrices' if rows == 1 else 'tiles'}"
+
+
+def tile_rows(rows: int) -> tuple[tuple[str, str, str], ...]:
+    """The arrays that LINES fills."""
+    return () if rows == 1 else (("whose", "u32", f"{rows}u"), ("lines", "u32", f"{rows}u"))
+
+
 def product_kernel(weight: Weight, rows: int) -> Kernel:
-    """The kernel for tiles of so many rows. That of one row also takes, for each row, a matrix by its number."""
+    """The kernel for tiles of so many rows, which meet one matrix, or each its own by number."""
     alone, span = rows == 1, STEP * (4 if rows == 1 else 1)
     pitch = span + span // TERMS
     lane = LANE.format(when=weight.when, terms=weight.terms, lane=weight.lane, chains=chains(weight.next))
     return kernel(
         f"linear_{weight.name}_{rows}",
-        buffers(reads=f"x {weight.buffer} bias {'ids:i32' if alone else ''} {'grid:bytes' if weight.grid else ''}", writes="y"),
-        f"{SCALARS} {CHOICE if alone else ''}",
-        (PLACE + SUMS + TAIL).format(lane=lane, **choices(alone)),
+        buffers(reads=f"x {weight.buffer} bias ids:i32 {'grid:bytes' if weight.grid else ''}", writes="y"),
+        scalars(rows),
+        (PLACE + SUMS + TAIL).format(lane=lane, **forms(rows)),
         helpers=weight.helpers,
-        shared=(("tile", "f32", f"{max(rows * pitch, rows * OUTPUTS * GROUP)}u"),),
+        shared=(("tile", "f32", f"{max(rows * pitch, rows * OUTPUTS * GROUP)}u"), *tile_rows(rows)),
         constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": span, "PITCH": pitch, "TERMS": TERMS},
         group=GROUP,
-        resident=weight.resident if alone else 0,
+        resident=ALONE.get(weight.name, 0) if alone else weight.tiled,
     )

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from vtcore.providers.kernels.blocks import Chunk, Format
 from vtcore.providers.kernels.declare import Kernel, buffers, kernel
-from vtcore.providers.kernels.products import CHOICE, GROUP, LANES, OUTPUTS, PLACE, SCALARS, STAGE, begin_of, chains, choices
+from vtcore.providers.kernels.products import (
+    ALONE,
+    GROUP,
+    IN_TILES,
+    LANES,
+    OUTPUTS,
+    PLACE,
+    STAGE,
+    begin_of,
+    chains,
+    forms,
+    scalars,
+    tile_rows,
+)
 
 BLOCK = 32  # activations that share a scale
 SPAN = LANES * BLOCK
 PITCH = SPAN + LANES
-TIGHT = ("mxfp4",)  # formats whose kernel of one row spills, unless a processor is asked for few work items
 FACTS = 3  # of a rounded block: its scale, the sum of its first 16 codes, of its last 16
 
 ROUND = kernel(
@@ -77,22 +89,22 @@ BODY = f"""
 
 
 def rounded_kernel(form: Format, rows: int) -> Kernel:
-    """The kernel for tiles of so many rows. That of one row also takes, for each row, a matrix by its number."""
-    alone, (text, chunk) = rows == 1, form.text()
+    """The kernel for tiles of so many rows, which meet one matrix, or each its own by number."""
+    (text, chunk), parts = form.text(), forms(rows)
     terms = [begin_of(form.fmt, "line", "column + h * 16u"), text, *(f"v[{j}] = {code};" for j, code in enumerate(chunk.codes))]
     terms.append(f"scale = {chunk.scale};" + (f" least = {chunk.offset};" if chunk.offset else ""))
-    facts = f"(min(row + r, rows - 1u){' / share' if alone else ''} * (k / 32u) + column / 32u) * 3u"
-    parts = {"terms": "\n".join(terms), "chains": chains("1u"), "facts": facts, **_sums(chunk, facts), **choices(alone)}
+    facts = f"({parts['line']} + column) / 32u * 3u"
+    parts |= {"terms": "\n".join(terms), "chains": chains("1u"), "facts": facts, **_sums(chunk, facts)}
     return kernel(
         f"linear_q8_{form.fmt.name.lower()}_{rows}",
-        buffers(reads=f"x facts w:bytes bias {'ids:i32' if alone else ''} {'grid:bytes' if form.grid else ''}", writes="y"),
-        f"{SCALARS} {CHOICE if alone else ''}",
+        buffers(reads=f"x facts w:bytes bias ids:i32 {'grid:bytes' if form.grid else ''}", writes="y"),
+        scalars(rows),
         (PLACE + BODY).format(**parts),
         helpers=form.helpers,
-        shared=(("tile", "f32", f"{rows * PITCH}u"), ("blocks", "f32", f"{rows * OUTPUTS * GROUP}u")),
+        shared=(("tile", "f32", f"{rows * PITCH}u"), ("blocks", "f32", f"{rows * OUTPUTS * GROUP}u"), *tile_rows(rows)),
         constants={"ROWS": rows, "OUTPUTS": OUTPUTS, "SPAN": SPAN, "PITCH": PITCH, "TERMS": BLOCK},
         group=GROUP,
-        resident=1024 if alone and form.fmt.name.lower() in TIGHT else 0,
+        resident=IN_TILES if rows > 1 else ALONE.get(form.fmt.name.lower(), 0),
     )
 
 

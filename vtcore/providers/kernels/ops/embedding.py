@@ -6,7 +6,7 @@ import numpy as np
 
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
-from vtcore.providers.gpu.parts import parts
+from vtcore.providers.gpu.parts import ROWS, parts
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import integers
 from vtcore.providers.gpu.views import rows as rows_of
@@ -86,13 +86,13 @@ def _embedding_declines(device: Device, table: Tensor, ids: Tensor) -> str | Non
     return unreadable("table", table)
 
 
-@runs(ops.embedding, declines=_embedding_declines, parts=("table",))
+@runs(ops.embedding, declines=_embedding_declines, parts={"table": ROWS})
 def embedding(device: Device, table: Tensor, ids: Tensor) -> Tensor:
     """A work item for each value, of a quantised table for 16 of them; each part of a table gives the rows that are its own."""
     n, k = table.shape
     y, kind, ids = empty(device, (*ids.shape, k)), kind_of(table), integers(device, ids)
     chosen, each = (EMBEDDING, 1) if kind == "dense" else (EMBEDDINGS[kind], 16)
-    for part, first in parts(device, table):
+    for part, _, first in parts(device, table, ROWS):
         seen, stride = seen_matrix(device, part)
         device.each(chosen, [seen, ids, *patterns_of(device, kind), y], [n, k, first, part.shape[0], stride], y.size // each)
     return y

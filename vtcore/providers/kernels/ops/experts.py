@@ -4,15 +4,18 @@ A stack in one storage is one launch; matrices that lie apart are a launch each,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from vtcore import ops
 from vtcore.op import Op
-from vtcore.providers.gpu.device import Device
+from vtcore.ops.mixture import count
+from vtcore.providers.gpu.device import COUNTED, Device, too_large
+from vtcore.providers.gpu.parts import MATRICES, ROWS, Part, parts
 from vtcore.providers.gpu.table import TABLE, runs
 from vtcore.providers.gpu.views import contiguous, integers, rows
+from vtcore.providers.kernels import grouping
 from vtcore.providers.kernels.declare import buffers, kernel
 from vtcore.providers.kernels.ops import linear, linear_q8
 from vtcore.providers.kernels.ops.linear import Choice, counted, seen_matrix, unreadable
@@ -42,6 +45,8 @@ WEIGH = kernel(
     if (INDEX < total) ST_y(INDEX, LD_x(INDEX / width / k * x_stride + INDEX % width) * LD_weights(INDEX / width));
 """,
 )
+STACKS = "gate", "up", "down"
+FEW = 6  # rows for each matrix, on average, from which tiles are worth it
 JOINS = {"silu": ops.silu_mul, "gelu": ops.gelu_mul, "situ": ops.situ_mul, "oai": ops.swiglu_oai}
 Multiply = Callable[[Tensor, Tensor | None, Tensor, Choice], None]  # the matrix, bias, result, and who meets what
 
@@ -57,20 +62,32 @@ def together(stack: Tensor | Sequence[Tensor]) -> Tensor | None:
     )
     return (
         Tensor(first.storage, (len(stack), *first.shape), first.dtype, (step, *first.strides), first.offset)
-        if alike and step >= 0
+        if alike and 0 <= step * len(stack) < COUNTED
         else None
     )
 
 
-def each_matrix(device: Device, multiply: Multiply, stack: Any, bias: Tensor | None, ids: Tensor, share: int) -> Tensor:
-    """[pairs N]: each pair's row, which several may share, times the matrix of its number."""
-    y, whole = empty(device, (ids.size, (stack[0] if isinstance(stack, (list, tuple)) else stack).shape[-2])), together(stack)
-    if whole is not None:
-        whole, _ = seen_matrix(device, whole)
-        multiply(whole, bias, y, Choice(ids, share, whole.shape[0], counted(whole, whole.strides[0])))
+def pieces(device: Device, stack: Any) -> Iterator[Part]:
+    """A stack as launches take it: matrices by `entry`, their rows from `first` on."""
+    if isinstance(stack, Tensor):
+        yield from parts(device, stack, MATRICES)
+    elif (whole := together(stack)) is not None and not too_large(whole, device.limits):
+        yield Part(whole, 0, 0)
     else:
         for e, matrix in enumerate(stack):
-            multiply(matrix, bias, y, Choice(ids, share, len(stack), only=e))
+            yield from (Part(seen, e, first) for seen, _, first in parts(device, matrix, ROWS))
+
+
+def each_matrix(device: Device, multiply: Multiply, stack: Any, bias: Tensor | None, choice: Choice) -> Tensor:
+    """[pairs N]: each pair's row, which several may share, times the matrix of its number."""
+    y = empty(device, (choice.ids.size, (stack if isinstance(stack, Tensor) else stack[0]).shape[-2]))
+    bias = bias if bias is None else contiguous(device, bias)
+    for part, entry, first in pieces(device, stack):
+        seen, _ = seen_matrix(device, part)
+        length, each = (seen.shape[0], counted(seen, seen.strides[0])) if seen.ndim > 2 else (1, 0)
+        columns = slice(first, first + seen.shape[-2])
+        here = choice._replace(begin=entry, length=length, each=each)
+        multiply(seen, bias if bias is None else bias[:, columns], y[:, columns], here)
     return y
 
 
@@ -89,21 +106,29 @@ def _joined(device: Device, act: str, gate: Tensor | None, up: Tensor, alpha: fl
     return made
 
 
+def _choice(device: Device, rounds: bool, ids: Tensor, matrices: int) -> Choice:
+    """Who meets what: in tiles, once there are some rows for each matrix."""
+    many = linear_q8.MANY if rounds else linear.MANY
+    tiled = FEW * matrices <= ids.size < grouping.MOST
+    return Choice(ids, 1, matrices, grouping.tiles(device, ids, matrices, many) if tiled else None)
+
+
 def mixed(
     device: Device, rounds: bool, x: Tensor, weights: Tensor, ids: Tensor, stacks: Sequence[Any], biases: Sequence[Tensor | None], act: str,
     alpha: float, limit: float, weigh_input: bool,
 ) -> Tensor:  # fmt: skip
     """The whole op."""
     (tokens, k), width = ids.shape, x.shape[1]
-    weights, ids, share = contiguous(device, weights), integers(device, ids), k
+    weights, choice = contiguous(device, weights), _choice(device, rounds, integers(device, ids), count(stacks[1]))
+    first = choice if weigh_input else choice._replace(share=max(k, 1))
     if weigh_input:
-        seen, share = rows(device, x), 1
+        seen = rows(device, x)
         x = empty(device, (tokens * k, width))
         device.each(WEIGH, [seen.tensor, weights, x], [width, max(k, 1), seen.stride], x.size)
     multiply = _multiplier(device, rounds, x)
-    gate = None if stacks[0] is None else each_matrix(device, multiply, stacks[0], biases[0], ids, max(share, 1))
-    inner = _joined(device, act, gate, each_matrix(device, multiply, stacks[1], biases[1], ids, max(share, 1)), alpha, limit)
-    y = each_matrix(device, _multiplier(device, rounds, inner), stacks[2], biases[2], ids, 1)
+    gate = None if stacks[0] is None else each_matrix(device, multiply, stacks[0], biases[0], first)
+    inner = _joined(device, act, gate, each_matrix(device, multiply, stacks[1], biases[1], first), alpha, limit)
+    y = each_matrix(device, _multiplier(device, rounds, inner), stacks[2], biases[2], choice)
     z = empty(device, (tokens, y.shape[1]))
     device.each(COMBINE, [y, weights, z], [y.shape[1], k, int(not weigh_input)], z.size)
     return z
@@ -111,14 +136,14 @@ def mixed(
 
 def _enter(op: Op, rounds: bool) -> None:
     def declines(device: Device, **call: Any) -> str | None:
-        for name in ("gate", "up", "down"):
+        for name in STACKS:
             stack = call[name]
             for matrix in stack if isinstance(stack, (list, tuple)) else () if stack is None else (stack,):
                 if wrong := unreadable(name, matrix):
                     return wrong
         return None
 
-    @runs(op, declines=declines)
+    @runs(op, declines=declines, parts=dict.fromkeys(STACKS, MATRICES))
     def run(
         device: Device, x: Tensor, weights: Tensor, ids: Tensor, gate: Any, up: Any, down: Any, gate_bias: Tensor | None,
         up_bias: Tensor | None, down_bias: Tensor | None, act: str, alpha: float, limit: float, weigh_input: bool,

@@ -6,10 +6,11 @@ from functools import partial
 
 from vtcore import ops
 from vtcore.providers.gpu.device import Device
+from vtcore.providers.gpu.parts import ROWS
 from vtcore.providers.gpu.table import runs
-from vtcore.providers.gpu.views import contiguous, rows
+from vtcore.providers.gpu.views import rows
 from vtcore.providers.kernels.blocks import FORMS
-from vtcore.providers.kernels.ops.linear import FEW, NO_CHOICE, WIDE, Choice, kind_of, patterns_of, seen_matrix, side_by_side, unreadable
+from vtcore.providers.kernels.ops.linear import WIDE, Choice, in_columns, kind_of, met, patterns_of, seen_matrix, unreadable
 from vtcore.providers.kernels.rounded import BLOCK, FACTS, ROUND, rounded_kernel
 from vtcore.tensor import Tensor, empty
 
@@ -41,24 +42,20 @@ def _declines(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) ->
     return unreadable("weight", weight)
 
 
-@runs(ops.linear_q8, declines=_declines, parts=("weight",))
+@runs(ops.linear_q8, declines=_declines, parts={"weight": ROWS})
 def linear_q8(device: Device, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Two launches, of which the first is shared by all that multiply x; of a weight in parts, one more a part."""
-    return side_by_side(device, x.shape[:-1], weight, bias, partial(multiplied, device, *rounded(device, x)))
+    return in_columns(device, x.shape[:-1], weight, bias, partial(multiplied, device, *rounded(device, x)))
 
 
 def multiplied(
     device: Device, codes: Tensor, facts: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, choice: Choice | None = None
 ) -> None:
-    """y [rows N] = rounded rows times the weight, and bias."""
+    """y [rows N] = rounded rows times the weight, and bias; both may be columns of wider ones."""
     kind, (matrix, stride) = kind_of(weight), seen_matrix(device, weight)
     n, k = weight.shape[-2:]
     number = codes.shape[0] if choice is None else choice.ids.size
-    b = codes if bias is None else contiguous(device, bias)
-    scalars = [k, n, number, k, stride, int(bias is not None)]
-    reads, across, patterns = [codes, facts, matrix, b], -(-n // WIDE), patterns_of(device, kind)
-    if choice is not None or number < FEW:
-        ids, last = (codes, NO_CHOICE) if choice is None else (choice.ids, choice.scalars)
-        device.launch(KERNELS[kind, 1], [*reads, ids, *patterns, y], [*scalars, *last], across * number)
-    else:
-        device.launch(KERNELS[kind, MANY], [*reads, *patterns, y], scalars, across * -(-number // MANY))
+    how = met(number, MANY, choice, codes)
+    scalars = [k, n, number, k, stride, int(bias is not None), y.strides[-2], *how.scalars]
+    tensors = [codes, facts, matrix, codes if bias is None else bias, how.ids, *patterns_of(device, kind), y]
+    device.launch(KERNELS[kind, how.rows], tensors, scalars, -(-n // WIDE) * how.tiles)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vtcore import ops
 from vtcore.providers.gpu.device import Device, is_float32
+from vtcore.providers.gpu.parts import HEADS, parts
 from vtcore.providers.gpu.table import runs
 from vtcore.providers.gpu.views import contiguous
 from vtcore.providers.kernels.declare import buffers, kernel
@@ -12,7 +13,7 @@ from vtcore.tensor import Tensor, empty
 PER_HEAD = kernel(
     "per_head",
     buffers(reads="x w:f32|f16|bf16", writes="y"),
-    "total heads a b x_token x_head x_step w_head w_row w_column",
+    "total heads a b x_token x_head x_step w_head w_row w_column y_token y_head",
     """
     if (INDEX < total) {
         uint column = INDEX % b, head = INDEX / b % heads, token = INDEX / b / heads;
@@ -25,17 +26,19 @@ PER_HEAD = kernel(
             t = FMA(LD_x(from + (i + 3u) * x_step), LD_w(at + (i + 3u) * w_row), t);
         }
         for (; i < a; i++) p = FMA(LD_x(from + i * x_step), LD_w(at + i * w_row), p);
-        ST_y(INDEX, (p + q) + (s + t));
+        ST_y(token * y_token + head * y_head + column, (p + q) + (s + t));
     }
 """,
 )
 
 
-@runs(ops.per_head)
+@runs(ops.per_head, parts={"weight": HEADS})
 def per_head(device: Device, x: Tensor, weight: Tensor) -> Tensor:
-    """Neighbouring work items read neighbouring columns of a head's matrix."""
-    heads, a, b = weight.shape
+    """Neighbouring work items read neighbouring columns of a head's matrix; a launch for each part of the weight."""
     x = x if is_float32(x) else contiguous(device, x)
-    y = empty(device, (x.shape[0], heads, b))
-    device.each(PER_HEAD, [x, weight, y], [heads, a, b, *x.strides, *weight.strides], y.size)
+    y = empty(device, (x.shape[0], weight.shape[0], weight.shape[2]))
+    for part, head, column in parts(device, weight, HEADS):
+        heads, a, b = part.shape
+        mine, into = x[:, head : head + heads], y[:, head : head + heads, column : column + b]
+        device.each(PER_HEAD, [mine, part, into], [heads, a, b, *x.strides, *part.strides, *y.strides[:2]], into.size)
     return y
