@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.checkpoints import random_llama
 from tests.tiny import all_logits
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.engine import Engine
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 PROVIDERS = ["reference", "portable"]

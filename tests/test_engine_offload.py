@@ -9,12 +9,13 @@ import pytest
 
 from tests.kvcache.events.test_publisher import AllBlocksCleared, BlockStored, Subscriber
 from tests.test_engine_prefix import PROMPTS, alone, answers, engine, folder
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.errors import ArgumentError, OutOfMemoryError
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.kvcache.events.config import KVEventsConfig
 from vtcore.kvcache.offload.config import OffloadConfig
 from vtcore.llm import LLM
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 KINDS = {"llama": 15, "gemma3": 15, "gemma4_e2b": 15, "llama4": 15, "deepseek_v3": 15, "deepseek_v4": 15, "qwen3_next": 15, "mamba2": 4}

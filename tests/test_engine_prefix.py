@@ -9,10 +9,11 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.engine import Engine
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 KINDS = {  # golden: what its layers keep

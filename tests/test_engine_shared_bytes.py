@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tests.test_engine_prefix import PROMPTS, alone, answers, folder
-from vtcore.assembly import Assembled, Options, assemble
+from vtcore.assembly import Assembled, assemble
 from vtcore.engine import Engine
 from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.kvcache.cache import Cache
 from vtcore.memory import HOST
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system takes back no page when it is told")

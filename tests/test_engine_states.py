@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiny import all_logits
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.engine import Engine
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 NAMES = ["qwen3_5", "falcon_h1", "mamba2"]  # delta nets and pages; scans and pages in one layer; nothing but scans

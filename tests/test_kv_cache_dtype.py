@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.checkpoints import random_llama
 from tests.models import rand
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.engine import Engine
 from vtcore.errors import ArgumentError, CheckpointError
@@ -23,6 +23,7 @@ from vtcore.kvcache.config import CacheConfig
 from vtcore.llm import LLM
 from vtcore.memory_plan import Needs, plan_memory
 from vtcore.models.load import load_model
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 from vtcore.scheduler.config import SchedulerConfig
 

@@ -11,7 +11,6 @@ from tests.checkpoints import random_llama
 from tests.scripted import script
 from tests.talking import GREEDY, SAYS
 from tests.tiny import EOS
-from vtcore.assembly import Options
 from vtcore.errors import (
     ArgumentError,
     ConfigError,
@@ -25,6 +24,7 @@ from vtcore.errors import (
 from vtcore.kvcache.cache import Paged, State
 from vtcore.llm import LLM
 from vtcore.memory import HOST
+from vtcore.options import Options
 from vtcore.sampling_params import SamplingParams
 
 

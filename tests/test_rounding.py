@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from vtcore import ops
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import FOLDER, Golden, probes
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.providers import reference
 from vtcore.quant import FORMATS, Blocks
 from vtcore.rounding import DTYPES, Rounding, dtype_of, rounded_weight

@@ -14,11 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import FOLDER, Golden
 from vtcore.engine import Engine
 from vtcore.errors import PromptError
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.outputs import RequestOutput
 from vtcore.sampling_params import SamplingParams
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vtcore.assembly import SERVING, Options, assemble
+from vtcore.assembly import assemble
 from vtcore.available import available_memory
 from vtcore.catalogue import resolve
 from vtcore.engine import EngineStats
@@ -19,6 +19,7 @@ from vtcore.formats.checkpoint import open_checkpoint
 from vtcore.memory_plan import gib
 from vtcore.models.config import ModelConfig
 from vtcore.models.decoder import Decoder
+from vtcore.options import SERVING, Options
 from vtcore.outputs import Delta, RequestOutput
 from vtcore.progress_bar import ProgressBar, Wanted
 from vtcore.prompts import Parsed, Prompt, pair_params, parse_prompt, parse_prompts, render

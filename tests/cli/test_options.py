@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtcore.assembly import SERVING
 from vtcore.cli import options, session
 from vtcore.errors import ArgumentError
+from vtcore.options import SERVING
 
 
 def parse(*arguments):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.gguf_converter import Type, convert
-from vtcore.assembly import Options, assemble
+from vtcore.assembly import assemble
 from vtcore.conformance.golden import Golden, goldens
 from vtcore.formats.checkpoint import open_checkpoint
+from vtcore.options import Options
 from vtcore.providers.portable.isa import VARIABLE, available, host
 from vtcore.sampling_params import SamplingParams
 

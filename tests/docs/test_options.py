@@ -5,8 +5,8 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from vtcore.assembly import Options
 from vtcore.llm import LLM
+from vtcore.options import Options
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scheduling.md").read_text().split("\n## ")[0]
 DEFAULTS = {f.name: f.default for f in fields(Options)}

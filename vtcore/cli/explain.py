@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from vtcore.cli import options
 
 if TYPE_CHECKING:
-    from vtcore.assembly import Options
     from vtcore.formats.checkpoint import Checkpoint
     from vtcore.models.decoder import Decoder
+    from vtcore.options import Options
     from vtcore.provider import Provider
 
 TOKENS = 16  # of the prompt whose forward is looked at
@@ -28,12 +28,13 @@ def add(commands: Any) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Fetch the model if need be, read its headers, print."""
-    from vtcore.assembly import Options, find_providers, survey_of
+    from vtcore.assembly import find_providers, survey_of
     from vtcore.catalogue import resolve
     from vtcore.cli.progress import bar
     from vtcore.formats.checkpoint import open_checkpoint
     from vtcore.models.load import load_model
     from vtcore.numerics import check_fast
+    from vtcore.options import Options
 
     chosen = Options(**options.engine_arguments(args))
     with bar() as progress:

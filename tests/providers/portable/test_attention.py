@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtcore import ops
-from vtcore.assembly import Options, find_providers
+from vtcore.assembly import find_providers
 from vtcore.dispatch import Dispatcher
 from vtcore.errors import ArgumentError
 from vtcore.kernel_files import KernelFiles
+from vtcore.options import Options
 from vtcore.providers.portable.isa import available, host
 from vtcore.providers.portable.kernels import paged
 from vtcore.providers.portable.kernels.cascade import Cascade
