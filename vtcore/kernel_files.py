@@ -49,11 +49,11 @@ class KernelFiles:
         return sorted(found)
 
     def make_room(self) -> None:
-        """Remove what is too much, and what was left half written."""
+        """Remove what is too much, and what was left half written; what another process is just writing stays."""
         entries, since = self.entries(), time.time() - ABANDONED
         total = sum(size for _, _, size in entries)
         for when, path, size in entries:
-            if total > self.limit or (path.suffix == ".tmp" and when < since):
+            if when < since if path.suffix == ".tmp" else total > self.limit:
                 with suppress(OSError):  # of another user's the bytes stay
                     path.unlink(missing_ok=True)
                     total -= size
