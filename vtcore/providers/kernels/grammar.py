@@ -29,6 +29,11 @@ class Node:
     parts: list[Node] = field(default_factory=list)
     text: str = ""
 
+    def governed(self) -> tuple[list[Node], Node, list[Node]]:
+        """Of if, for, while and do: what comes first, the condition, and what it governs."""
+        first = 1 if self.kind == "for" else 0
+        return self.parts[:first], self.parts[first], self.parts[first + 1 :]
+
 
 class Grammar:
     """Reads one text. BrokenRuleError where it is none of the dialect."""

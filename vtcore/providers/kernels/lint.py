@@ -65,7 +65,7 @@ RESERVED = frozenset(
 )
 OWN = frozenset(("GROUP", "LANE", "WG", "INDEX", *named.functions(helper=False), "min", "max"))  # what the dialect itself names
 SCALARS = ("u32", "i32", "f32")
-TYPES = frozenset(
+FOREIGN = frozenset(  # types that some target has
     (
         "double",
         "long",
@@ -149,7 +149,7 @@ def _line(line: str) -> str | None:
     for word in WORD.findall(code):
         if word in RESERVED:
             return f"{word} is a reserved word of a target"
-        if word in TYPES:
+        if word in FOREIGN:
             return f"{word} is no type of the dialect: it has float, int, uint and bool"
     return None
 
@@ -208,7 +208,7 @@ def _helpers(kernel: Kernel) -> str | None:
 def _names(kernel: Kernel) -> str | None:
     names = [b.name for b in kernel.buffers] + [s.name for s in kernel.scalars] + [s.name for s in kernel.shared]
     for name in (*names, *(n for n, _ in kernel.constants), kernel.name):
-        taken = name in RESERVED or name in TYPES or name in OWN or (name.startswith("vt_") and name != kernel.name)
+        taken = name in RESERVED or name in FOREIGN or name in OWN or (name.startswith("vt_") and name != kernel.name)
         if taken or not WORD.fullmatch(name):
             return f"{name!r} can't be a name: it is reserved, or holds more than letters, digits and _"
     names += [n for n, _ in kernel.constants]

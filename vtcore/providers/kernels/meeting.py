@@ -37,9 +37,10 @@ class Meetings:
 
     def _walk(self, node: Node, under: str) -> None:
         if node.kind == "if":
-            self._meets(node.parts[0], under)
-            for part in node.parts[1:]:
-                self._walk(part, under or self._own(node.parts[0]))
+            _, condition, rest = node.governed()
+            self._meets(condition, under)
+            for part in rest:
+                self._walk(part, under or self._own(condition))
         elif node.kind in LOOPS:
             self._loop(node, under)
         elif node.kind == "block":
@@ -62,11 +63,9 @@ class Meetings:
             self._meets(node.parts[0], under)
 
     def _loop(self, node: Node, under: str) -> None:
-        first, condition, rest = (
-            (node.parts[0], node.parts[1], node.parts[2:]) if node.kind == "for" else (None, node.parts[0], node.parts[1:])
-        )
-        if first is not None:
-            self._walk(first, under)
+        first, condition, rest = node.governed()
+        for part in first:
+            self._walk(part, under)
         inside = under or self._ragged.get(id(node)) or self._own(condition)
         self._loops.append((node, inside))
         for part in rest:

@@ -60,13 +60,11 @@ class Reading:
 
     def _branch(self, node: Node) -> None:
         """Its condition is a bool; a statement that it governs has a scope of its own."""
-        first, conditions, rest = {"for": (node.parts[:1], node.parts[1:2], node.parts[2:])}.get(
-            node.kind, ([], node.parts[:1], node.parts[1:])
-        )
-        self.inside(Node("block", node.word, first[0].parts if first and first[0].kind == "block" else first))
-        for condition in conditions:
-            if condition.kind != "empty":
-                self._bool(condition)
+        first, condition, rest = node.governed()
+        for part in first:  # in the scope of the loop, also where several names stand between commas
+            self.inside(part if part.kind == "block" else Node("block", node.word, [part]))
+        if condition.kind != "empty":
+            self._bool(condition)
         for part in rest:
             with self._scope():
                 self.inside(part if part.kind == "block" else Node("block", node.word, [part]))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from vtcore.kernel_files import KernelFiles, kernel_files, used
-
-MAGIC = b"vtcore object 1\n"
-DIGEST = hashlib.sha256().digest_size
+from vtcore.kernel_files import KernelFiles, kernel_files
 
 
 class ObjectCache:
-    """Bytes by key. An entry is MAGIC, sha256(key and bytes), the bytes; one that is cut off, damaged or foreign counts as absent."""
+    """Bytes by key. An entry is sealed, and holds the digest of its key before the bytes: one that is cut off, damaged or another's counts
+    as absent."""
 
     def __init__(self, files: KernelFiles | None = None) -> None:
         self.files = files or kernel_files()
@@ -20,23 +18,17 @@ class ObjectCache:
 
     def get(self, key: str) -> bytes | None:
         """The bytes stored under a key, or None."""
-        path = self._path(key)
-        try:
-            data = path.read_bytes()
-            if data[: len(MAGIC) + DIGEST] != self._header(key, data[len(MAGIC) + DIGEST :]):
-                return None
-        except OSError:
-            return None
-        used(path)
-        return data[len(MAGIC) + DIGEST :]
+        digest, data = _digest(key), self.files.sealed(self._path(key))
+        return data[len(digest) :] if data is not None and data.startswith(digest) else None
 
     def put(self, key: str, data: bytes) -> None:
         """Publish bytes under a key: whole, or not at all."""
         if self.writable:
-            self.writable = self.files.put(self._path(key), self._header(key, data) + data)
+            self.writable = self.files.put(self._path(key), _digest(key) + data, seal=True)
 
     def _path(self, key: str) -> Path:
-        return self.files.directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.o"
+        return self.files.directory / f"{_digest(key).hex()[:40]}.o"
 
-    def _header(self, key: str, data: bytes) -> bytes:
-        return MAGIC + hashlib.sha256(key.encode() + b"\n" + data).digest()
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
